@@ -9,6 +9,7 @@
 //! | [`place`] | where volumes are stored |
 //! | [`fickle`] | a store with moods |
 //! | [`device`] | a store with a log, on a device of limited size |
+//! | [`etcd`] | a cluster of etcd, whose members can be killed and stopped |
 //! | [`calls`] | operations as calls of a `FileSystem` |
 //! | [`contents`] | everything that a volume has, for comparisons |
 //! | [`lockstep`] | volume and model side by side |
@@ -34,6 +35,7 @@ pub mod calls;
 pub mod contents;
 pub mod crash;
 pub mod device;
+pub mod etcd;
 pub mod failure;
 pub mod faults;
 pub mod fickle;

@@ -33,11 +33,11 @@ const END: u8 = 0;
 /// Keys read at once.
 const PAGE: usize = 256;
 
-/// Bytes of keys and values that one transaction of a load writes, about.
-const PIECE: usize = 4 << 20;
+/// Bytes of keys and values that one transaction of a load writes, about. etcd takes 1.5 MiB.
+const PIECE: usize = 1 << 20;
 
-/// Keys that one transaction of a load writes, at most.
-const RECORDS: usize = 4096;
+/// Keys that one transaction of a load writes, at most. On etcd, each is an operation.
+const RECORDS: usize = 1024;
 
 /// Attempts to store a piece. Nobody else writes the store, but a commit may have had no answer.
 const ATTEMPTS: usize = 10;

@@ -9,6 +9,9 @@ use titan::ErrorKind;
 /// Shorthand for results of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The text of an error of reads that took too long.
+const OUTDATED: &str = "the store has dropped what is read, which was replaced since: repeat it";
+
 /// The failure of an operation.
 ///
 /// A program that uses the mount gets only [`Error::errno`]. Context and source are for the log and
@@ -39,6 +42,17 @@ impl Error {
     /// Somebody told the operation to end before it was done: `EINTR`.
     pub fn interrupted() -> Self {
         Error::new(Errno::INTR, "interrupted")
+    }
+
+    /// The store has dropped what a transaction reads, which was replaced since: `EAGAIN`. A new
+    /// transaction may succeed.
+    pub fn outdated() -> Self {
+        Error::new(Errno::AGAIN, OUTDATED)
+    }
+
+    /// Whether it is [outdated](Self::outdated).
+    pub fn is_outdated(&self) -> bool {
+        self.errno == Errno::AGAIN && self.context == OUTDATED
     }
 
     /// The errno for the program that uses the mount.

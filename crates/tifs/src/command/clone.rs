@@ -12,7 +12,7 @@ use tifs::dump::{Amount, dump};
 use super::interrupt::Interrupt;
 use super::{Global, load, output, progress, volumes};
 
-/// Copy a volume to a directory or to a TiKV cluster
+/// Copy a volume to a directory, to TiKV or to etcd
 ///
 /// Does what a dump and a load do, without a file between. The copy is the volume as of the begin
 /// of the command, with everything that programs had written to a mount of it until then. If the
@@ -22,7 +22,7 @@ use super::{Global, load, output, progress, volumes};
 pub(super) struct Args {
     /// Directory of the volume, its address on a cluster, or a path in a mounted one.
     from: PathBuf,
-    /// Directory of the new volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
+    /// Directory of the new volume, or its address on a cluster: see tifs mount.
     to: PathBuf,
 }
 

@@ -5,26 +5,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use rustix::io::Errno;
 use tifs::fuse::FileClock;
-use tifs::kv::{Holder, Kv, Space, TikvKv, TikvUrl};
+use tifs::kv::{
+    AskHolder, Holder, Kv, RemoteKv, RemoteUrl, Room, Scheme, Space, connect_to_ask, open_remote,
+    open_remote_read_only,
+};
 use tifs::schema::Key;
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
 
 use super::mounts::{self, Mount};
 use super::output;
-use super::volumes::{Access, OpenStore};
+use super::volumes::{Access, OpenStore, is_served};
 
-/// The room that is shown: nobody tells how much a cluster has. A full one refuses writes.
+/// The room that is shown: a TiKV cluster does not tell how much it has, and a full one refuses
+/// writes.
 const ROOM: u64 = 1 << 50;
 
 /// A store without a volume, which the caller makes. Unless it is completed, dropping it removes
 /// everything that was stored.
-pub(super) struct NewStore(Option<TikvKv>);
+pub(super) struct NewStore(Option<Arc<dyn RemoteKv>>);
 
 impl NewStore {
     /// Takes the name of an address.
-    pub(super) fn begin(url: &TikvUrl) -> Result<NewStore> {
-        let store = TikvKv::open(url)?;
+    pub(super) fn begin(url: &RemoteUrl) -> Result<NewStore> {
+        let store = open_remote(url)?;
         match store.begin_making(&Key::Superblock.encode()) {
             Ok(()) => Ok(NewStore(Some(store))),
             Err(error) => {
@@ -36,7 +41,7 @@ impl NewStore {
     }
 
     pub(super) fn store(&self) -> Option<&dyn Kv> {
-        self.0.as_ref().map(|store| store as _)
+        self.0.as_ref().map(|store| &**store as _)
     }
 
     /// The volume is complete.
@@ -65,11 +70,11 @@ impl Drop for NewStore {
 }
 
 /// Makes a volume.
-pub(super) fn make(url: &TikvUrl) -> Result<Volume> {
+pub(super) fn make(url: &RemoteUrl) -> Result<Volume> {
     let new = NewStore::begin(url)?;
-    let options = options(Access::Write(AccessTime::default()))?;
-    if let Some(store) = new.store() {
-        let made = Volume::make(store, &options);
+    if let Some(store) = &new.0 {
+        let options = options(store, Access::Write(AccessTime::default()))?;
+        let made = Volume::make(&**store, &options);
         made.with_context(|| format!("cannot make the volume {url}"))?;
     }
     new.complete()?;
@@ -77,8 +82,8 @@ pub(super) fn make(url: &TikvUrl) -> Result<Volume> {
 }
 
 /// Opens a volume, which no other process may write meanwhile.
-pub(super) fn open(url: &TikvUrl, access: Access) -> Result<Volume> {
-    let store = Arc::new(TikvKv::open(url)?);
+pub(super) fn open(url: &RemoteUrl, access: Access) -> Result<Volume> {
+    let store = open_remote(url)?;
     let opened = open_in(&store, url, access).and_then(|volume| {
         // It is a whole one, even if its maker did not come to say so.
         store.finish_making()?;
@@ -92,37 +97,47 @@ pub(super) fn open(url: &TikvUrl, access: Access) -> Result<Volume> {
 }
 
 /// Opens a volume for reading only, whoever has it.
-pub(super) fn look(url: &TikvUrl) -> Result<Volume> {
-    let store = Arc::new(TikvKv::open_read_only(url)?);
+pub(super) fn look(url: &RemoteUrl) -> Result<Volume> {
+    let store = open_remote_read_only(url)?;
     open_in(&store, url, Access::Read(AccessTime::Never))
 }
 
-fn open_in(store: &Arc<TikvKv>, url: &TikvUrl, access: Access) -> Result<Volume> {
-    check_made(store, url)?;
-    let opened = Volume::open(Arc::clone(store) as _, options(access)?);
+fn open_in(store: &Arc<dyn RemoteKv>, url: &RemoteUrl, access: Access) -> Result<Volume> {
+    check_made(&**store, url)?;
+    let opened = Volume::open(Arc::clone(store) as _, options(store, access)?);
     opened.with_context(|| format!("cannot open the volume {url}"))
 }
 
-fn options(access: Access) -> Result<VolumeOptions> {
+fn options(store: &Arc<dyn RemoteKv>, access: Access) -> Result<VolumeOptions> {
     let clock = FileClock::new().context("cannot make the clock of files")?;
+    let store = Arc::clone(store);
     Ok(VolumeOptions {
         clock: Arc::new(clock),
         access_time: access.time(),
         read_only: access.is_read_only(),
-        host_space: Arc::new(|| {
+        host_space: Arc::new(move || {
+            let free = store.room()?.map_or(ROOM, free_of);
             Ok(HostSpace {
                 total: ROOM,
-                free: ROOM,
-                available: ROOM,
+                free,
+                available: free,
             })
         }),
         ..VolumeOptions::default()
     })
 }
 
+/// The part of [`ROOM`] that a cluster with a quota has left. Most of a file is elsewhere, so the
+/// quota itself is no measure of the bytes that fit.
+fn free_of(room: Room) -> u64 {
+    let rest = room.total.saturating_sub(room.used);
+    let part = u128::from(ROOM) * u128::from(rest) / u128::from(room.total.max(1));
+    u64::try_from(part).unwrap_or(ROOM)
+}
+
 /// # Errors
 /// There is no volume of that name.
-fn check_made(store: &TikvKv, url: &TikvUrl) -> Result<()> {
+fn check_made(store: &dyn RemoteKv, url: &RemoteUrl) -> Result<()> {
     match store.get(Space::Meta, &Key::Superblock.encode())? {
         Some(_) => Ok(()),
         None => Err(anyhow!(
@@ -134,10 +149,11 @@ fn check_made(store: &TikvKv, url: &TikvUrl) -> Result<()> {
 
 /// Opens the store of a volume for reading, as of now. What programs have written to a mount here
 /// is made durable before; of another one, a warning says that it may be missing.
-pub(super) fn open_store(path: &Path, url: &TikvUrl) -> Result<OpenStore> {
-    let store = TikvKv::open_read_only(url)?;
-    check_made(&store, url)?;
-    if let Some(mount) = mount_of(url) {
+pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
+    let store = open_remote_read_only(url)?;
+    check_made(&*store, url)?;
+    // One whose process was killed has nothing to sync.
+    if let Some(mount) = mount_of(url).filter(is_served) {
         mounts::sync(&mount.mountpoint)
             .with_context(|| format!("cannot sync {} first", mount.mountpoint.display()))?;
     } else if let Some(holder) = store.holder()? {
@@ -146,37 +162,52 @@ pub(super) fn open_store(path: &Path, url: &TikvUrl) -> Result<OpenStore> {
         ));
     }
     Ok(OpenStore {
-        store: Arc::new(store),
+        store,
         dir: path.to_owned(),
         log_damage: None,
         moment: None,
     })
 }
 
+/// Deletes the objects of a volume that nothing names, and returns their number. `None` if it has
+/// no objects, or if a process has it: a mount deletes them itself.
+pub(super) fn collect(url: &RemoteUrl) -> Result<Option<u64>> {
+    if url.scheme != Scheme::Etcd {
+        return Ok(None);
+    }
+    let store = match open_remote(url) {
+        Err(error) if error.errno() == Errno::BUSY => return Ok(None),
+        opened => opened?,
+    };
+    let collected = store.collect();
+    store.close()?;
+    Ok(Some(collected?))
+}
+
 /// The mount of a volume on this machine.
-pub(super) fn mount_of(url: &TikvUrl) -> Option<Mount> {
+pub(super) fn mount_of(url: &RemoteUrl) -> Option<Mount> {
     let mounts = mounts::all().unwrap_or_default().into_iter();
     { mounts }.find(|mount| {
-        let source = mount.source.to_str().map(TikvUrl::parse);
+        let source = mount.source.to_str().map(RemoteUrl::parse);
         mount.is_tifs() && source.is_some_and(|of| of.is_ok_and(|of| of.is_same_volume(url)))
     })
 }
 
 /// The wait until the process of a mount that is taken away has closed the volume.
 pub(super) struct Closing {
-    store: TikvKv,
+    ask: AskHolder,
     holder: Option<Holder>,
     patience: Duration,
 }
 
 impl Closing {
     /// Notes who has the volume now.
-    pub(super) fn begin(url: &TikvUrl) -> Result<Closing> {
-        let store = TikvKv::open_read_only(url)?;
+    pub(super) fn begin(url: &RemoteUrl) -> Result<Closing> {
+        let ask = connect_to_ask(url)?;
         Ok(Closing {
             // A mount that lost the volume to another machine has nothing to close.
-            holder: store.holder()?.filter(|holder| holder.is_here),
-            store,
+            holder: ask()?.filter(|holder| holder.is_here),
+            ask,
             patience: 4 * url.timeout,
         })
     }
@@ -184,7 +215,7 @@ impl Closing {
     /// Waits. False if the volume is still in use after the time that closing it may take.
     pub(super) fn wait(&self) -> Result<bool> {
         let began = Instant::now();
-        while self.holder.is_some() && self.store.holder()? == self.holder {
+        while self.holder.is_some() && (self.ask)()? == self.holder {
             if began.elapsed() >= self.patience {
                 return Ok(false);
             }

@@ -8,11 +8,12 @@ use tifs::check::{Report, check};
 
 use super::interrupt::Interrupt;
 use super::progress::count;
-use super::{Global, message, output, progress, volumes};
+use super::{Global, clusters, message, output, progress, volumes};
 
 /// Check that a volume is consistent
 ///
-/// Changes nothing. A mounted volume is checked as of the begin of the command. A crash leaves
+/// Changes no files. Objects of an object store that nothing names are deleted, unless a process
+/// has the volume. A mounted volume is checked as of the begin of the command. A crash leaves
 /// nothing to repair, so a problem is damage or a bug. Unreadable parts are reported, and the check
 /// goes on. Notes are no problems: where the log is damaged, only writes that no fsync made durable
 /// are missing. The exit status is 0 if the volume is clean, 1 if it could not be checked, 4 if
@@ -57,6 +58,18 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let noted = { opened.log_damage.as_ref() }
         .map(|damage| format!("the log of the volume is damaged: {damage}"));
     report.notes.extend(noted);
+    if report.is_clean()
+        && let Some(url) = volumes::url_of(&opened.dir)?
+    {
+        // Objects that this command still reads would stay.
+        opened.store.close()?;
+        let collected =
+            clusters::collect(&url).context("cannot delete objects that nothing names")?;
+        let collected = collected.filter(|objects| *objects > 0);
+        report.notes.extend(
+            collected.map(|objects| format!("{} without a name deleted", count(objects, "object"))),
+        );
+    }
     match global.json {
         true => output::json(&report)?,
         false => output::print(text(&report, &opened.dir))?,

@@ -21,7 +21,7 @@ use super::{Global, output, progress, volumes};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the new volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
+    /// Directory of the new volume, or its address on a cluster: see tifs mount.
     dir: PathBuf,
     /// The file to read; standard input if it is not given or -.
     file: Option<PathBuf>,

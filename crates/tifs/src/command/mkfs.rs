@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Global, output, volumes};
 
-/// Make a volume in a directory or on a TiKV cluster
+/// Make a volume in a directory, on TiKV or on etcd
 ///
 /// The directory must be empty, or must not exist yet; the cluster must have none of that name. One
 /// process at a time uses a volume, usually tifs mount. The volume grows as files are written, up
@@ -16,13 +16,14 @@ use super::{Global, output, volumes};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
+    /// Directory of the volume, or its address on a cluster: see tifs mount.
     dir: PathBuf,
 }
 
 const EXAMPLES: &str = "Examples:
   tifs mkfs /srv/volume
   tifs mkfs tikv://pd1:2379,pd2:2379/files
+  tifs mkfs 'etcd://e1:2379,e2:2379,e3:2379/files?blocks=s3://bucket/blocks'
   tifs mkfs /srv/volume --json | jq -r .uuid";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {

@@ -13,17 +13,13 @@
 //! | `progress` | progress bars, numbers for people |
 //! | `interrupt` | signals that end a command that takes long |
 //! | `volumes` | opening and making the volume in a directory |
-//! | `clusters` | the same of a cluster; `no_clusters` if there is no client of one |
+//! | `clusters` | the same of a cluster |
 //! | `volume_lock` | what a process has locked while it has a volume open |
 //! | `making` | a volume that is not complete yet |
 
 mod attribute;
 mod bench;
 mod clone;
-#[cfg(feature = "tikv")]
-mod clusters;
-#[cfg(not(feature = "tikv"))]
-#[path = "no_clusters.rs"]
 mod clusters;
 mod daemon;
 mod dump;
@@ -52,7 +48,7 @@ use clap::{Parser, Subcommand};
 use rustix::io::Errno;
 use tifs::mounts;
 
-/// A POSIX file system in a directory or on a TiKV cluster: make it, mount it, unmount it
+/// A POSIX file system in a directory, on TiKV or on etcd: make it, mount it, unmount it
 #[derive(Parser)]
 #[command(name = "tifs", version, after_help = EXAMPLES)]
 struct Cli {
@@ -67,6 +63,8 @@ const EXAMPLES: &str = "Examples:
   tifs mount /srv/volume /mnt/files    mount a volume, and make it if there is none
   tifs umount /mnt/files               unmount it; everything is durable afterwards
   tifs mkfs tikv://host:2379/name      make a volume on a TiKV cluster, for all commands
+  tifs mkfs 'etcd://host:2379/name?blocks=s3://bucket'
+                                       make one on etcd, with blocks in an object store
   tifs COMMAND --help                  what a command does, with an example
 
 In /etc/fstab, if a link mount.tifs to this program is in /sbin (nocreate: a disk may be missing):

@@ -25,7 +25,14 @@ const FUSE: &str = "/dev/fuse";
 /// Parameters may follow an address on a cluster, after a question mark and separated by &:
 /// ca=FILE, cert=FILE and key=FILE for TLS; timeout=TIME (30s), after which operations fail that
 /// the cluster does not answer; lease=TIME (30s), after which another machine may mount the volume
-/// if this one is gone; gc=TIME (3h), the age of replaced data that the cluster may drop, or off.
+/// if this one is gone; gc=TIME (3h, of etcd 5m), the age of replaced data that the cluster may
+/// drop, or off.
+///
+/// On etcd, blocks=URL is the object store of the content of files: file:///DIR, a directory that
+/// all machines have, or s3://BUCKET/PATH. room=SIZE (2GiB) is the quota of etcd. User and password
+/// (ETCD_USER, ETCD_PASSWORD) and the settings of S3 (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+/// AWS_REGION, AWS_ENDPOINT) are variables of the environment, or lines NAME=VALUE of the file of
+/// credentials=FILE.
 ///
 /// Returns when the mount answers; a process in the background serves it until it is unmounted.
 /// With --foreground the command itself serves it. SIGTERM and Ctrl-C unmount; if files are still
@@ -37,7 +44,8 @@ const FUSE: &str = "/dev/fuse";
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Directory of the volume, or tikv://HOST:PORT[,HOST:PORT]/NAME.
+    /// Directory of the volume, tikv://HOST:PORT[,HOST:PORT]/NAME, or
+    /// etcd://HOST:PORT[,HOST:PORT]/NAME?blocks=URL.
     dir: PathBuf,
     /// Where to mount it: a directory.
     mountpoint: PathBuf,
@@ -63,7 +71,8 @@ const EXAMPLES: &str = "Examples:
   tifs mount /srv/volume /home/ada -o subdir=home/ada
   tifs mount /srv/volume /mnt/files --foreground
   tifs mount tikv://pd1:2379,pd2:2379/files /mnt/files
-  tifs mount 'tikv://pd1:2379/files?ca=/etc/ca.pem&cert=/etc/me.pem&key=/etc/me.key' /mnt/files";
+  tifs mount 'tikv://pd1:2379/files?ca=/etc/ca.pem&cert=/etc/me.pem&key=/etc/me.key' /mnt/files
+  tifs mount 'etcd://e1:2379,e2:2379,e3:2379/files?blocks=s3://bucket/blocks' /mnt/files";
 
 impl Args {
     /// To mount in the background.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use tifs::kv::TikvUrl;
+use tifs::kv::RemoteUrl;
 
 use super::{Global, mount, mount_options};
 
@@ -46,7 +46,7 @@ pub(super) fn is_called(mut arguments: impl Iterator<Item = OsString>) -> bool {
     let program = arguments.next().unwrap_or_default();
     Path::new(&program).file_name() == Some("mount.tifs".as_ref())
         || arguments.next().is_some_and(|first| {
-            Path::new(&first).is_absolute() || first.to_str().is_some_and(TikvUrl::is_one)
+            Path::new(&first).is_absolute() || first.to_str().is_some_and(RemoteUrl::is_one)
         })
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use serde_json::Value;
 use tifs::fuse::FileClock;
-use tifs::kv::{EngineKv, EngineOptions, Kv, Space, TikvUrl};
+use tifs::kv::{EngineKv, EngineOptions, Kv, RemoteUrl, Space};
 use tifs::schema::{InodeNumber, Key, Superblock};
 use tifs::volume::{AccessTime, HostSpace, STATISTICS, Volume, VolumeOptions};
 use titan::WalDamageEvent;
@@ -52,7 +52,7 @@ pub(super) enum Place {
     /// A directory.
     Directory(PathBuf),
     /// A cluster.
-    Cluster(TikvUrl),
+    Cluster(Box<RemoteUrl>),
 }
 
 impl Place {
@@ -62,14 +62,17 @@ impl Place {
     /// Those of an address that is wrong.
     pub(super) fn of(path: &Path) -> Result<Place> {
         let url = url_of(path)?;
-        Ok(url.map_or_else(|| Place::Directory(path.to_owned()), Place::Cluster))
+        Ok(url.map_or_else(
+            || Place::Directory(path.to_owned()),
+            |url| Place::Cluster(Box::new(url)),
+        ))
     }
 }
 
 /// The address that a path is, if it is one of a volume on a cluster.
-pub(super) fn url_of(path: &Path) -> Result<Option<TikvUrl>> {
-    let text = path.to_str().filter(|text| TikvUrl::is_one(text));
-    Ok(text.map(TikvUrl::parse).transpose()?)
+pub(super) fn url_of(path: &Path) -> Result<Option<RemoteUrl>> {
+    let text = path.to_str().filter(|text| RemoteUrl::is_one(text));
+    Ok(text.map(RemoteUrl::parse).transpose()?)
 }
 
 /// Makes a volume in a directory that is empty or does not exist. If it fails, nothing is left.
@@ -483,7 +486,7 @@ fn refuse_mounted(dir: &Path, read_only: bool) -> Result<()> {
 }
 
 /// Whether the process of a mount answers. Under another mount, nobody can know.
-fn is_served(mount: &Mount) -> bool {
+pub(super) fn is_served(mount: &Mount) -> bool {
     let there = mounts::at(&mount.mountpoint);
     let is_there = there.is_ok_and(|there| there.as_ref() == Some(mount));
     is_there && rustix::fs::statvfs(&mount.mountpoint).is_ok()

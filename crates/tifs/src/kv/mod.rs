@@ -1,15 +1,16 @@
 //! The store beneath a volume: an ordered key-value store with transactions.
 //!
 //! The file system needs of a store only [`Kv`] and [`Transaction`], so that one machine's engine
-//! and a cluster can both be one. There are three: [`EngineKv`] on Titan; `TikvKv` on a TiKV
-//! cluster, with the feature `tikv`; and [`MemoryKv`] in memory, which keeps the contract honest in
-//! tests.
+//! and a cluster can both be one. There are four: [`EngineKv`] on Titan; `TikvKv` on a TiKV
+//! cluster, with the feature `tikv`; `EtcdKv` on etcd and an object store, with the feature `etcd`;
+//! and [`MemoryKv`] in memory, which keeps the contract honest in tests.
 //!
 //! # Contract
 //!
 //! - A transaction reads as of its begin, and its own writes.
 //! - It commits completely or not at all. It conflicts if another transaction, after this one
-//!   began, committed a write of a key that this one wrote or guarded.
+//!   began, committed a write of a key that this one wrote or guarded. A key without a value that
+//!   got one and lost it again need not be a conflict.
 //! - A key that was only read is not guarded. Two transactions that read each other's written keys
 //!   may both commit. A decision that depends on a read must guard its key.
 //! - After [`Commit::Committed`], every later read sees the writes, and they survive the end of the
@@ -17,24 +18,31 @@
 //! - Values are not empty. Keys are at most a kilobyte, values at most a few megabytes.
 
 mod engine;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod log_damage;
 mod memory;
+mod opening;
+mod remote;
 mod resume;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "tikv")]
 mod tikv;
-mod tikv_url;
 
 use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
 pub use engine::{EngineKv, EngineOptions};
+#[cfg(feature = "etcd")]
+pub use etcd::EtcdKv;
 pub use memory::MemoryKv;
+pub use opening::{AskHolder, connect_to_ask, open_remote, open_remote_read_only};
+pub use remote::url::{RemoteUrl, Scheme, TlsFiles};
+pub use remote::{Holder, RemoteKv, Room};
 #[cfg(feature = "tikv")]
-pub use tikv::{Holder, TikvKv};
-pub use tikv_url::{TikvTls, TikvUrl};
+pub use tikv::TikvKv;
 
 /// The two key spaces of a volume. They are stored in ways that suit their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

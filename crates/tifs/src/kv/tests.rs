@@ -20,6 +20,13 @@ fn every_store(check: impl Fn(&dyn Kv)) {
         check(&store);
         store.close().unwrap();
     }
+    #[cfg(feature = "etcd")]
+    if let Some(etcd) = tifs_testkit::etcd::Etcd::start(1, &[]) {
+        let url = super::RemoteUrl::parse(&etcd.url("volume", "")).unwrap();
+        let store = super::EtcdKv::open(&url).unwrap();
+        check(&store);
+        store.close().unwrap();
+    }
 }
 
 fn put(store: &dyn Kv, space: Space, key: &[u8], value: &[u8]) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tifs::check::check;
 use tifs::dump::{dump, load};
-use tifs::kv::{Kv, MemoryKv, TikvKv, TikvUrl};
+use tifs::kv::{Kv, MemoryKv, RemoteKv, RemoteUrl, TikvKv};
 use tifs::volume::{Volume, VolumeOptions};
 use tifs_testkit::failure::seeds;
 use tifs_testkit::lockstep::run;
@@ -55,7 +55,7 @@ impl Drop for Running {
 fn a_volume_on_a_cluster_does_what_the_model_does() {
     let node = Running::new();
     for seed in seeds(4000, 2) {
-        let url = TikvUrl::parse(&node.url(&format!("v{seed}"))).unwrap();
+        let url = RemoteUrl::parse(&node.url(&format!("v{seed}"))).unwrap();
         let place = Place::Opened(Arc::new(move || Ok(Arc::new(TikvKv::open(&url)?) as _)));
         let ops = Generator::with_seed(seed, Shape::default()).ops(200);
         run(place, &ops).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
@@ -97,11 +97,11 @@ fn commands_make_check_dump_and_load_volumes_of_a_cluster() {
     std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
     let fourth = node.url("fourth");
     tifs(["load", &fourth, file.to_str().unwrap()]).failed_with(&["no volume was made"]);
-    let store = TikvKv::open_read_only(&TikvUrl::parse(&fourth).unwrap()).unwrap();
+    let store = TikvKv::open_read_only(&RemoteUrl::parse(&fourth).unwrap()).unwrap();
     assert_eq!(store.holder().unwrap(), None);
     tifs(["mkfs", &fourth]).succeeded();
 
-    let held = TikvUrl::parse(&format!("{url}?lease=1h")).unwrap();
+    let held = RemoteUrl::parse(&format!("{url}?lease=1h")).unwrap();
     let holder = TikvKv::open(&held).unwrap();
     tifs(["mkfs", &url]).failed_with(&["in use by process"]);
     holder.close().unwrap();
@@ -113,7 +113,7 @@ fn commands_make_check_dump_and_load_volumes_of_a_cluster() {
 fn a_volume_of_a_later_version_is_refused_by_name() {
     let node = Running::new();
     let url = node.url("later");
-    let store = Arc::new(TikvKv::open(&TikvUrl::parse(&url).unwrap()).unwrap());
+    let store = Arc::new(TikvKv::open(&RemoteUrl::parse(&url).unwrap()).unwrap());
     Volume::make(&*store, &VolumeOptions::default()).unwrap();
     let mut superblock = store
         .get(tifs::kv::Space::Meta, b"S")
@@ -133,7 +133,7 @@ fn a_volume_of_a_later_version_is_refused_by_name() {
 #[test]
 fn a_volume_moves_between_a_cluster_and_other_stores() {
     let node = Running::new();
-    let url = TikvUrl::parse(&node.url("moved")).unwrap();
+    let url = RemoteUrl::parse(&node.url("moved")).unwrap();
     let store = Arc::new(TikvKv::open(&url).unwrap());
     Volume::make(&*store, &VolumeOptions::default()).unwrap();
     let volume = Volume::open(Arc::clone(&store) as _, VolumeOptions::default()).unwrap();

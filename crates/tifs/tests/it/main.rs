@@ -31,6 +31,8 @@
 mod cluster;
 mod command;
 mod crash;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod faults;
 mod forks;
 mod golden;

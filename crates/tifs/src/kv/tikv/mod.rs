@@ -1,7 +1,7 @@
 //! The store on a cluster that speaks TiKV's protocol.
 //!
-//! The keys of a volume begin with its name ([`keys`]). A transaction of the volume is an
-//! optimistic one of the cluster. It commits in one phase if it is small and all its keys are in
+//! The keys of a volume begin with its name ([`keys`](super::remote::keys)). A transaction of the
+//! volume is an optimistic one of the cluster. It commits in one phase if it is small and all its keys are in
 //! one region, and else in two. It is durable then, so a sync has nothing to do.
 //!
 //! No commit is an async one: the client cannot finish those of a process that was killed, and
@@ -10,11 +10,11 @@
 //! # One mount
 //!
 //! One process at a time may write a volume. It has the *session*, a key with its identity and the
-//! end of its lease, which it puts off all the time ([`session`], [`upkeep`]). The end is in the
+//! end of its lease, which it puts off all the time ([`session`]). The end is in the
 //! time of the cluster's timestamps, so no two clocks are compared:
 //!
-//! 1. Each transaction writes a *slot*, one of a fixed number of keys ([`slots`]). It goes on only
-//!    if its start is before the end of the lease.
+//! 1. Each transaction writes a *slot*, one of a fixed number of keys
+//!    ([`slots`](super::remote::slots)). It goes on only if its start is before the end of the lease.
 //! 2. Another process takes the volume in one transaction that replaces the session and writes all
 //!    slots. It does so only if its start is after the end of the lease, or if it sees that the
 //!    process of the session has ended.
@@ -32,56 +32,51 @@
 //!
 //! A read outside of a transaction takes two round trips: one for a timestamp. A transaction takes
 //! one to begin, one for each read, and one to commit if its keys are in one region and take at
-//! most 16 KiB with their values; else three. A scan asks all regions of its range for each page.
+//! most 16 KiB with their values; else three. A scan of blocks takes two for a page of them.
 //!
 //! | file | owns |
 //! |---|---|
 //! | `failures` | failures that pass, and those after which nothing was done |
-//! | `cluster` | the connection: threads, repeated calls, deadlines |
-//! | `keys` | the keys of a volume |
-//! | `process` | processes, and whether they have ended |
-//! | `slots`, `session` | see above |
+//! | `client` | the client: its settings, and the time of the cluster |
+//! | `session` | see above |
 //! | `shared` | the parts that transactions and threads share |
+//! | `windows` | the parts of ranges that scans ask for |
 //! | `reads`, `transaction` | reads as of a timestamp; writes and their commit |
-//! | `making` | a volume that is not complete yet |
-//! | `upkeep` | the thread that renews the lease |
+//! | `gc` | values that were replaced long ago |
 
-mod cluster;
+mod client;
 mod failures;
-mod keys;
-mod making;
+mod gc;
 #[cfg(test)]
 pub(super) mod node;
-mod process;
 mod reads;
 mod session;
 mod shared;
-mod slots;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod upkeep;
+mod windows;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustix::io::Errno;
 use tikv_client::TransactionClient;
 
-use self::cluster::{Cluster, writing};
-use self::keys::Keys;
-use self::reads::{Reads, Writes};
+use self::client::{Cluster, writing};
+use self::reads::Reads;
 use self::session::Session;
 use self::shared::Shared;
-use self::slots::Slots;
 use self::transaction::TikvTransaction;
-use self::upkeep::Upkeep;
-use super::{Kv, Pair, Reader, Scan, Space, TikvUrl, Transaction};
-use crate::error::{Error, Result};
-
-pub use self::session::Holder;
+use self::windows::Windows;
+use super::remote::keys::Keys;
+use super::remote::slots::Slots;
+use super::remote::upkeep::{PARTS, SOON, Upkeep};
+use super::remote::writes::Writes;
+use super::remote::{self, Holder, RemoteKv};
+use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
+use crate::error::Result;
 
 /// A volume's part of a cluster as a store. Dropping it gives the volume up, if the cluster
 /// answers.
@@ -98,7 +93,7 @@ impl TikvKv {
     /// # Errors
     /// `EBUSY` if another process has it, and says which; `ETIMEDOUT` if the cluster does not
     /// answer.
-    pub fn open(url: &TikvUrl) -> Result<TikvKv> {
+    pub fn open(url: &RemoteUrl) -> Result<TikvKv> {
         let cluster = Cluster::connect(url)?;
         let keys = Keys::new(&url.name);
         let session = Session::take(&cluster, &keys, url.lease)?;
@@ -108,13 +103,14 @@ impl TikvKv {
             keys,
             slots: Slots::new(session.id),
             session: Some(session),
+            windows: Windows::default(),
         });
         let store = TikvKv {
             shared,
             upkeep: Mutex::new(None),
         };
         // If this fails, the store gives the volume up.
-        *store.upkeep.lock() = Some(Upkeep::start(&store.shared)?);
+        *store.upkeep.lock() = Some(store.start_upkeep()?);
         Ok(store)
     }
 
@@ -123,13 +119,14 @@ impl TikvKv {
     ///
     /// # Errors
     /// `ETIMEDOUT` if the cluster does not answer.
-    pub fn open_read_only(url: &TikvUrl) -> Result<TikvKv> {
+    pub fn open_read_only(url: &RemoteUrl) -> Result<TikvKv> {
         let shared = Shared {
             url: url.clone(),
             cluster: Cluster::connect(url)?,
             keys: Keys::new(&url.name),
             slots: Slots::new(0),
             session: None,
+            windows: Windows::default(),
         };
         Ok(TikvKv {
             shared: Arc::new(shared),
@@ -145,12 +142,36 @@ impl TikvKv {
         })
     }
 
-    /// The process that may write the volume, for messages; `None` if none does.
-    ///
-    /// # Errors
-    /// Those of the cluster.
-    pub fn holder(&self) -> Result<Option<Holder>> {
+    fn start_upkeep(&self) -> Result<Upkeep> {
+        let mut upkeep = Upkeep::new();
+        let shared = Arc::clone(&self.shared);
+        let pause = shared.url.lease / PARTS;
+        upkeep.add("tifs-lease", pause, pause, move || shared.renew())?;
+        if let Some(age) = self.shared.url.gc {
+            let shared = Arc::clone(&self.shared);
+            upkeep.add("tifs-gc", SOON.min(age / PARTS), age / PARTS, move || {
+                gc::drop_replaced(&shared, age)
+            })?;
+        }
+        Ok(upkeep)
+    }
+}
+
+impl RemoteKv for TikvKv {
+    fn url(&self) -> &RemoteUrl {
+        &self.shared.url
+    }
+
+    fn holder(&self) -> Result<Option<Holder>> {
         session::holder(&self.shared.cluster, &self.shared.keys)
+    }
+
+    fn is_making(&self) -> Result<bool> {
+        Ok(self.shared.is_making())
+    }
+
+    fn set_making(&self, is_making: bool) -> Result<()> {
+        self.shared.set_making(is_making)
     }
 }
 
@@ -167,8 +188,7 @@ impl Kv for TikvKv {
     fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
         let store = &*self.shared;
         if store.session.is_none() {
-            let what = "the volume was opened for reading only";
-            return Err(Error::new(Errno::ROFS, what));
+            return Err(remote::read_only());
         }
         // ORDER: before the start. Two transactions that run at the same time have two slots.
         let slot = store.slots.take()?;
@@ -222,6 +242,7 @@ impl Kv for TikvKv {
 
     fn close(&self) -> Result<()> {
         let upkeep = self.upkeep.lock().take();
+        self.shared.cluster.end_long();
         drop(upkeep);
         match &self.shared.session {
             Some(session) => session.end(&self.shared.cluster, &self.shared.keys),

@@ -1,28 +1,31 @@
 //! Reads of a volume on a cluster, as of a timestamp.
 //!
 //! Large reads are made in parts, so that each answer is far below the limits of nodes and client.
-//! A part whose answer is too large nevertheless is read in smaller ones.
+//! A part whose answer is too large nevertheless is read in smaller ones. A scan reads the keys of
+//! blocks first, and then as many blocks as it returns.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 use rustix::io::Errno;
-use tikv_client::{BoundRange, Error as ClientError, Timestamp, TransactionClient};
+use tikv_client::{BoundRange, Error as ClientError, Timestamp, TimestampExt, TransactionClient};
 
-use super::cluster::{Deadline, options};
+use super::client::options;
 use super::failures::is_too_large;
+use super::gc;
 use super::shared::Shared;
 use crate::error::{Error, Result};
+use crate::kv::remote::cluster::Deadline;
+use crate::kv::remote::writes::{Page, Writes, scanned};
 use crate::kv::{Direction, Pair, Scan, Space};
-
-/// The writes of a transaction: values, or that there is none.
-pub(super) type Writes = BTreeMap<(Space, Vec<u8>), Option<Bytes>>;
 
 /// Rows that are read at once, of which each one may be as large as a block of a file.
 const LARGE_ROWS: usize = 16;
 /// Rows that are read at once, if each is small.
 const SMALL_ROWS: usize = 1024;
+/// Blocks of one page of a scan.
+const BLOCKS: usize = 128;
 
 /// The store as of a timestamp.
 pub(super) struct Reads<'a> {
@@ -30,13 +33,6 @@ pub(super) struct Reads<'a> {
     pub(super) at: Timestamp,
     /// It may last for hours.
     pub(super) is_long: bool,
-}
-
-/// Rows of a range.
-struct Page {
-    pairs: Vec<Pair>,
-    /// There are no further ones.
-    is_last: bool,
 }
 
 impl Reads<'_> {
@@ -57,7 +53,11 @@ impl Reads<'_> {
         }
         let deadline = self.store.cluster.deadline();
         let mut found = BTreeMap::new();
-        for keys in keys.chunks(rows_at_once(space, false)) {
+        let rows = match space {
+            Space::Data => LARGE_ROWS,
+            Space::Meta => SMALL_ROWS,
+        };
+        for keys in keys.chunks(rows) {
             let keys: Vec<Vec<u8>> = { keys.iter() }
                 .map(|key| self.store.keys.of(space, key))
                 .collect();
@@ -99,82 +99,71 @@ impl Reads<'_> {
 
     /// The pairs of a range, with `writes` on top.
     pub(super) fn scan(&self, scan: &Scan, writes: &Writes) -> Result<Vec<Pair>> {
-        let mut pairs = Vec::new();
-        let mut rest = scan.begin.clone()..scan.end.clone();
-        while rest.start < rest.end && pairs.len() < scan.limit {
-            let page = self.page(scan, &rest, scan.limit - pairs.len())?;
-            // The part of the range that the page shows.
-            let shown = match (page.pairs.last(), scan.direction) {
-                (Some((last, _)), Direction::Forward) if !page.is_last => {
-                    rest.start.clone()..[last, &[0][..]].concat()
-                }
-                (Some((last, _)), Direction::Backward) if !page.is_last => {
-                    last.to_vec()..rest.end.clone()
-                }
-                _ => rest.clone(),
-            };
-            rest = match scan.direction {
-                Direction::Forward => shown.end.clone()..rest.end,
-                Direction::Backward => rest.start..shown.start.clone(),
-            };
-            pairs.extend(merged(page.pairs, writes, scan, shown));
-        }
-        pairs.truncate(scan.limit);
-        Ok(pairs)
+        scanned(scan, writes, |range, wanted| self.page(scan, range, wanted))
     }
 
     /// # Errors
-    /// `EIO` if the cluster may have dropped values that are to be read.
-    fn check_age(&self, deadline: Deadline) -> Result<()> {
-        let Some(age) = self.store.url.gc else {
-            return Ok(());
-        };
-        let now = self.store.cluster.timestamp(deadline)?;
-        let read_for = now.physical.saturating_sub(self.at.physical).max(0);
-        if read_for.cast_unsigned() < u64::try_from(age.as_millis()).unwrap_or(u64::MAX) {
+    /// `EIO` if the cluster may have dropped values that were to be read.
+    fn check_safe_point(&self) -> Result<()> {
+        let safe = gc::safe_point(&self.store.cluster)?;
+        if self.at.version() >= safe {
             return Ok(());
         }
-        let what = format!(
-            "this has read for more than {}, and the cluster may have dropped what it is to read: repeat it, \
-             after a mount with a longer gc=TIME or gc=off",
-            humantime::format_duration(age)
-        );
+        let what = "a mount has let the cluster drop what was replaced since this began to read: repeat it, after \
+                    all mounts of the cluster have a longer gc=TIME";
         Err(Error::new(Errno::IO, what))
     }
 
     /// The first rows of a range, in the direction of the scan.
     fn page(&self, scan: &Scan, range: &Range<Vec<u8>>, wanted: usize) -> Result<Page> {
-        let keys = &self.store.keys;
-        let from = keys.of(scan.space, &range.start);
-        let to = keys.of(scan.space, &range.end);
-        let mut rows = wanted.min(rows_at_once(scan.space, scan.keys_only));
-        let cluster = &self.store.cluster;
+        let windows = &self.store.windows;
+        let has_blocks = scan.space == Space::Data && !scan.keys_only;
+        let most = if has_blocks { BLOCKS } else { SMALL_ROWS };
+        let mut window = windows.of(scan, range, wanted.min(most));
+        let (keys, cluster) = (&self.store.keys, &self.store.cluster);
+        let from = keys.of(scan.space, &window.range.start);
+        let to = keys.of(scan.space, &window.range.end);
         let deadline = cluster.deadline();
-        loop {
+        let mut pairs = loop {
+            let rows = window.rows;
             let read = cluster.call(deadline, async |client: TransactionClient| {
                 let range = BoundRange::from(from.clone()..to.clone());
-                match self.rows(&client, scan, range, rows).await {
+                let keys_only = scan.keys_only || has_blocks;
+                match self
+                    .rows(&client, scan.direction, keys_only, range, rows)
+                    .await
+                {
                     Ok(pairs) => Ok(Some(pairs)),
                     Err(error) if is_too_large(&error) && rows > 1 => Ok(None),
                     Err(error) => Err(error),
                 }
             })?;
-            if let Some(pairs) = read {
-                // After the read: what was dropped before it began may be missing.
-                if self.is_long {
-                    self.check_age(deadline)?;
-                }
-                let is_last = pairs.len() < rows;
-                return Ok(Page { pairs, is_last });
+            match read {
+                Some(pairs) => break pairs,
+                None => window.rows = (rows / 4).max(1),
             }
-            rows = (rows / 4).max(1);
+        };
+        windows.note(scan, range, &window, &pairs);
+        let are_all = pairs.len() < window.rows;
+        if has_blocks {
+            let keys: Vec<Vec<u8>> = pairs.iter().map(|(key, _)| key.to_vec()).collect();
+            let values = self.multi_get(scan.space, &keys)?;
+            pairs = { pairs.into_iter().zip(values) }
+                .filter_map(|((key, _), value)| Some((key, value?)))
+                .collect();
         }
+        // After the reads: what was dropped before they began may be missing.
+        if self.is_long {
+            self.check_safe_point()?;
+        }
+        Ok(Page::new(pairs, window.range, scan.direction, are_all))
     }
 
     async fn rows(
         &self,
         client: &TransactionClient,
-        scan: &Scan,
+        direction: Direction,
+        keys_only: bool,
         range: BoundRange,
         rows: usize,
     ) -> Result<Vec<Pair>, ClientError> {
@@ -190,7 +179,7 @@ impl Reads<'_> {
             let (key, value): (tikv_client::Key, Vec<u8>) = pair.into();
             (own(key), Bytes::from(value))
         };
-        Ok(match (scan.direction, scan.keys_only) {
+        Ok(match (direction, keys_only) {
             (Direction::Forward, true) => { snapshot.scan_keys(range, limit).await? }
                 .map(bare)
                 .collect(),
@@ -205,34 +194,4 @@ impl Reads<'_> {
                 .collect(),
         })
     }
-}
-
-fn rows_at_once(space: Space, keys_only: bool) -> usize {
-    match space {
-        Space::Data if !keys_only => LARGE_ROWS,
-        _ => SMALL_ROWS,
-    }
-}
-
-/// The pairs of a range, from those that are stored and the writes on top of them.
-fn merged(
-    stored: Vec<Pair>,
-    writes: &Writes,
-    scan: &Scan,
-    range: Range<Vec<u8>>,
-) -> impl Iterator<Item = Pair> {
-    let mut pairs: BTreeMap<Bytes, Bytes> = stored.into_iter().collect();
-    for ((_, key), value) in writes.range((scan.space, range.start)..(scan.space, range.end)) {
-        let key = Bytes::copy_from_slice(key);
-        match value {
-            Some(_) if scan.keys_only => pairs.insert(key, Bytes::new()),
-            Some(value) => pairs.insert(key, value.clone()),
-            None => pairs.remove(&key),
-        };
-    }
-    let mut pairs: Vec<Pair> = pairs.into_iter().collect();
-    if scan.direction == Direction::Backward {
-        pairs.reverse();
-    }
-    pairs.into_iter()
 }

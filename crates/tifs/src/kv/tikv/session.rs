@@ -1,20 +1,21 @@
 //! The session: the record of the one mount that may write a volume, and its lease.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tikv_client::{Timestamp, TransactionClient};
 
-use super::cluster::{Cluster, Deadline, options};
+use super::client::{Cluster, options};
 use super::failures::has_surely_failed;
-use super::keys::Keys;
-use super::process::Process;
-use super::slots::{Mark, SLOTS};
 use crate::error::{Error, Result};
+use crate::kv::remote::cluster::Deadline;
+use crate::kv::remote::holder::{Holder, taken_over, unix_time};
+use crate::kv::remote::keys::Keys;
+use crate::kv::remote::process::Process;
+use crate::kv::remote::slots::{Mark, SLOTS};
 
 /// The format of the record that this version writes.
 const FORMAT: u32 = 1;
@@ -55,31 +56,7 @@ impl Record {
     }
 
     fn holder(&self) -> Holder {
-        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(self.since);
-        Holder {
-            said: format!(
-                "process {} of {}, since {}",
-                self.process.pid,
-                self.process.host,
-                humantime::format_rfc3339_seconds(since)
-            ),
-            is_here: self.process.is_here(),
-        }
-    }
-}
-
-/// The process that may write a volume, for messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    said: String,
-    /// It is one of this machine.
-    pub is_here: bool,
-}
-
-/// The process, and since when it has the volume.
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.said)
+        Holder::new(&self.process, self.since)
     }
 }
 
@@ -113,8 +90,7 @@ impl Session {
     /// `EBUSY` if another one has it, and says which. Those of the cluster.
     pub(super) fn take(cluster: &Cluster, keys: &Keys, lease: Duration) -> Result<Session> {
         let (id, process) = (fastrand::u64(1..), Process::current());
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let since = since.map_or(0, |since| since.as_secs());
+        let since = unix_time();
         let (expires, is_making) = (AtomicU64::new(0), AtomicBool::new(false));
         change(cluster, keys, cluster.deadline(), |now, found| {
             // Of an earlier session, too.
@@ -127,13 +103,8 @@ impl Session {
                     return Ok(Decision::Keep);
                 }
                 Some(other) if now < other.expires && !other.process.has_ended() => {
-                    let what = format!(
-                        "the volume is in use by {}: unmount it there. If that has ended, the volume is free in \
-                         {} s",
-                        other.holder(),
-                        (other.expires - now).div_ceil(1000)
-                    );
-                    return Err(Error::new(Errno::BUSY, what));
+                    let seconds = (other.expires - now).div_ceil(1000);
+                    return Err(other.holder().in_use(seconds));
                 }
                 _ => {}
             }
@@ -211,7 +182,7 @@ impl Session {
                 Ok(Decision::Store(record, false))
             }
             other => {
-                let reason = taken_over(other);
+                let reason = taken_over(other.map(Record::holder).as_ref());
                 *lost.lock() = Some(reason.clone());
                 Err(reason)
             }
@@ -265,16 +236,6 @@ pub(super) fn holder(cluster: &Cluster, keys: &Keys) -> Result<Option<Holder>> {
         Ok(Decision::Keep)
     })?;
     Ok(holder.into_inner())
-}
-
-fn taken_over(by: Option<&Record>) -> Error {
-    let by = by.map(|by| by.holder().to_string());
-    let by = by.unwrap_or_else(|| "another process, which has ended".to_owned());
-    let what = format!(
-        "this mount had no contact with the cluster for too long, and the volume was taken over by {by}: \
-         unmount it here"
-    );
-    Error::new(Errno::IO, what)
 }
 
 fn millis(at: &Timestamp) -> u64 {

@@ -3,20 +3,23 @@
 use rustix::io::Errno;
 use tikv_client::Timestamp;
 
-use super::cluster::{Cluster, Deadline};
-use super::keys::Keys;
+use super::client::{Cluster, timestamp};
 use super::session::Session;
-use super::slots::Slots;
+use super::windows::Windows;
 use crate::error::Result;
-use crate::kv::TikvUrl;
+use crate::kv::RemoteUrl;
+use crate::kv::remote::cluster::Deadline;
+use crate::kv::remote::keys::Keys;
+use crate::kv::remote::slots::Slots;
 
 /// The parts that transactions and the thread share.
 pub(super) struct Shared {
-    pub(super) url: TikvUrl,
+    pub(super) url: RemoteUrl,
     pub(super) cluster: Cluster,
     pub(super) keys: Keys,
     pub(super) session: Option<Session>,
     pub(super) slots: Slots,
+    pub(super) windows: Windows,
 }
 
 impl Shared {
@@ -24,7 +27,7 @@ impl Shared {
     pub(super) fn now(&self) -> Result<Timestamp> {
         let deadline = self.cluster.deadline();
         loop {
-            let now = self.cluster.timestamp(deadline)?;
+            let now = timestamp(&self.cluster, deadline)?;
             if self.may_go_on(&now, deadline)? {
                 return Ok(now);
             }
@@ -57,7 +60,7 @@ impl Shared {
 
     pub(super) fn renew(&self) -> Result<()> {
         match &self.session {
-            Some(session) => session.renew(&self.cluster, &self.keys, self.cluster.deadline()),
+            Some(session) => session.renew(&self.cluster, &self.keys, self.cluster.far_deadline()),
             None => Ok(()),
         }
     }

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use tikv_client::{Error as ClientError, TimestampExt, Transaction as Begun, TransactionClient};
 
-use super::cluster::{Deadline, options};
+use super::client::options;
 use super::failures::{fails_for_good, has_surely_failed, translated};
-use super::reads::{Reads, Writes};
+use super::reads::Reads;
 use super::shared::Shared;
-use super::slots::{Mark, Slot};
 use crate::error::Result;
+use crate::kv::remote::cluster::Deadline;
+use crate::kv::remote::slots::{Fate, Mark, Slot};
+use crate::kv::remote::writes::{Writes, values};
 use crate::kv::{Commit, Pair, Reader, Scan, Space, Transaction};
 
 /// A transaction of a mount.
@@ -31,17 +33,9 @@ impl Reader for TikvTransaction<'_> {
     }
 
     fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
-        let own = |key: &Vec<u8>| self.writes.get(&(space, key.clone()));
-        let others: Vec<Vec<u8>> = { keys.iter() }
-            .filter(|key| own(key).is_none())
-            .cloned()
-            .collect();
-        let mut others = self.reads.multi_get(space, &others)?.into_iter();
-        let value = |key: &Vec<u8>| match own(key) {
-            Some(own) => own.clone(),
-            None => others.next().flatten(),
-        };
-        Ok(keys.iter().map(value).collect())
+        values(space, keys, &self.writes, |others| {
+            self.reads.multi_get(space, others)
+        })
     }
 
     fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
@@ -113,22 +107,14 @@ impl Transaction for TikvTransaction<'_> {
         drop(begun);
         let refused = error.filter(fails_for_good);
         let refused = refused.map(|error| translated(&error, &store.cluster.place()));
-        match (fate(store, &slot, store.cluster.deadline()), refused) {
+        match (fate(store, &slot, store.cluster.far_deadline()), refused) {
             (Fate::Committed, _) => Ok(Commit::Committed),
-            (Fate::Nothing | Fate::Unknown, Some(refused)) => Err(refused),
+            (Fate::Nothing, Some(refused)) => Err(refused),
             (Fate::Nothing, None) => Ok(Commit::Conflict),
-            (Fate::Unknown, None) => Ok(Commit::Undetermined),
+            // A refusal may be that of a repetition, after a first request without an answer.
+            (Fate::Unknown, _) => Ok(Commit::Undetermined),
         }
     }
-}
-
-/// The outcome of a commit that had no answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Committed,
-    /// It did nothing, and never will.
-    Nothing,
-    Unknown,
 }
 
 /// Finds out the fate of a commit that had no answer, by its slot.

@@ -49,7 +49,10 @@ impl Volume {
                 now: self.now(),
                 inodes: Vec::new(),
             };
-            let result = operation(&mut change)?;
+            let result = match operation(&mut change) {
+                Err(error) if error.is_outdated() => return Ok(None),
+                result => result?,
+            };
             if mutant!(counted_before_the_commit) {
                 self.usage.add(change.usage);
                 change.usage = UsageChange::default();
@@ -58,7 +61,10 @@ impl Volume {
             for (number, _) in &change.inodes {
                 self.references.changing(*number);
             }
-            let committed = change.transaction.commit();
+            let committed = match change.transaction.commit() {
+                Err(error) if error.is_outdated() => Ok(Commit::Conflict),
+                committed => committed,
+            };
             let is_done = matches!(committed, Ok(Commit::Committed));
             // ORDER: before the locks of the inodes are released.
             for (number, inode) in &change.inodes {

@@ -4,6 +4,8 @@
 mod cluster;
 mod damage;
 mod ending;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod full;
 mod mounting;
 mod reading;

@@ -53,7 +53,7 @@ impl Volume {
     }
 
     /// The same, of a volume that is elsewhere and exists. There must be `/dev/fuse`.
-    #[cfg(feature = "tikv")]
+    #[cfg(any(feature = "etcd", feature = "tikv"))]
     pub fn of(source: &str) -> Volume {
         Volume::mounted(TempDir::new().unwrap(), source.into(), "")
     }

@@ -1,4 +1,5 @@
-//! Slots: keys of which each transaction writes one, so that old transactions conflict.
+//! Slots: keys of which each transaction writes one. They tell the fate of a commit without an
+//! answer, and on TiKV old transactions conflict there.
 //!
 //! A transaction takes a slot before it begins, and gives it back when its fate is known or will
 //! not be asked for. So no two of a mount that run at the same time write the same slot, and the
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// The number of slots of a volume. A thread has at most two transactions, so this is enough for
 /// 128 threads. It never changes: a mount must conflict with those of other versions.
-pub(super) const SLOTS: u16 = 256;
+pub(in crate::kv) const SLOTS: u16 = 256;
 
 /// The first byte of a value, as of all that a volume stores.
 const FORMAT: u8 = 1;
@@ -25,13 +26,13 @@ const MARK: usize = 17;
 
 /// The value of a slot: the session and the number of the last transaction there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) session: u64,
-    pub(super) transaction: u64,
+pub(in crate::kv) struct Mark {
+    pub(in crate::kv) session: u64,
+    pub(in crate::kv) transaction: u64,
 }
 
 impl Mark {
-    pub(super) fn encode(self) -> Vec<u8> {
+    pub(in crate::kv) fn encode(self) -> Vec<u8> {
         let mut value = vec![FORMAT];
         value.extend_from_slice(&self.session.to_be_bytes());
         value.extend_from_slice(&self.transaction.to_be_bytes());
@@ -39,7 +40,7 @@ impl Mark {
     }
 
     /// The mark of a stored value, if it is one of this format.
-    pub(super) fn decode(value: &[u8]) -> Option<Mark> {
+    pub(in crate::kv) fn decode(value: &[u8]) -> Option<Mark> {
         let (&format, numbers) = value.split_first()?;
         let (session, transaction) = numbers.split_first_chunk::<8>()?;
         (format == FORMAT && value.len() == MARK).then_some(Mark {
@@ -49,8 +50,17 @@ impl Mark {
     }
 }
 
+/// The outcome of a commit that had no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::kv) enum Fate {
+    Committed,
+    /// It did nothing, and never will.
+    Nothing,
+    Unknown,
+}
+
 /// The free slots of a mount.
-pub(super) struct Slots {
+pub(in crate::kv) struct Slots {
     session: u64,
     /// The one that was free for the longest time comes first: locks of its last transaction are
     /// gone by then.
@@ -59,7 +69,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(session: u64) -> Slots {
+    pub(in crate::kv) fn new(session: u64) -> Slots {
         Slots {
             session,
             free: Mutex::new((0..SLOTS).collect()),
@@ -71,7 +81,7 @@ impl Slots {
     ///
     /// # Errors
     /// `EAGAIN` if all are taken.
-    pub(super) fn take(&self) -> Result<Slot<'_>> {
+    pub(in crate::kv) fn take(&self) -> Result<Slot<'_>> {
         let number = self.free.lock().pop_front().ok_or_else(|| {
             let what = format!("{SLOTS} transactions are running already");
             Error::new(Errno::AGAIN, what)
@@ -89,11 +99,11 @@ impl Slots {
 }
 
 /// A slot of a running transaction. It is free again when this is dropped.
-pub(super) struct Slot<'a> {
+pub(in crate::kv) struct Slot<'a> {
     slots: &'a Slots,
-    pub(super) number: u16,
+    pub(in crate::kv) number: u16,
     /// The value that the transaction leaves there.
-    pub(super) mark: Mark,
+    pub(in crate::kv) mark: Mark,
 }
 
 impl Drop for Slot<'_> {

@@ -1,56 +1,51 @@
-//! The threads of a mount: one renews its lease, one lets the cluster drop replaced values.
+//! The threads of a mount that do something again and again, such as renewing its lease.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use tikv_client::{Timestamp, TransactionClient};
 use titan::Process;
 
-use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::log;
 
 /// The parts of a lease, and of the age of values that are dropped, between two times of work.
-const PARTS: u32 = 3;
+pub(in crate::kv) const PARTS: u32 = 3;
+
+/// The longest wait of a mount before it first lets anything be dropped: many mounts are short.
+pub(in crate::kv) const SOON: Duration = Duration::from_secs(30);
 
 /// The threads. They end when this is dropped.
-pub(super) struct Upkeep {
+pub(in crate::kv) struct Upkeep {
     threads: Vec<JoinHandle<()>>,
     ends: Vec<Sender<()>>,
     started_by: Process,
 }
 
 impl Upkeep {
-    pub(super) fn start(store: &Arc<Shared>) -> Result<Upkeep> {
-        let mut upkeep = Upkeep {
+    /// No threads yet.
+    pub(in crate::kv) fn new() -> Upkeep {
+        Upkeep {
             threads: Vec::new(),
             ends: Vec::new(),
             started_by: Process::current(),
-        };
-        upkeep.add("tifs-lease", store, store.url.lease / PARTS, Shared::renew)?;
-        if let Some(age) = store.url.gc {
-            let drop_replaced = move |store: &Shared| drop_replaced(store, age);
-            upkeep.add("tifs-gc", store, age / PARTS, drop_replaced)?;
         }
-        Ok(upkeep)
     }
 
-    /// Starts a thread that does something again and again.
-    fn add(
+    /// Starts a thread that does something again and again, for the first time after a pause of its
+    /// own.
+    pub(in crate::kv) fn add(
         &mut self,
         name: &str,
-        store: &Arc<Shared>,
+        first: Duration,
         pause: Duration,
-        work: impl Fn(&Shared) -> Result<()> + Send + 'static,
+        work: impl Fn() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let (end, ended) = channel();
-        let store = Arc::clone(store);
         let thread = thread::Builder::new()
             .name(name.to_owned())
-            .spawn(move || repeat(&ended, pause, || work(&store)))
+            .spawn(move || repeat(&ended, first, pause, work))
             .map_err(|e| Error::new(Errno::AGAIN, format!("a thread of the mount: {e}")))?;
         self.threads.push(thread);
         self.ends.push(end);
@@ -73,10 +68,12 @@ impl Drop for Upkeep {
     }
 }
 
-fn repeat(ended: &Receiver<()>, pause: Duration, work: impl Fn() -> Result<()>) {
+fn repeat(ended: &Receiver<()>, first: Duration, pause: Duration, work: impl Fn() -> Result<()>) {
     // A failure that lasts is said once.
     let mut said = String::new();
-    while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+    let mut wait = first;
+    while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        wait = pause;
         match work() {
             Ok(()) => said.clear(),
             Err(error) => {
@@ -88,22 +85,4 @@ fn repeat(ended: &Receiver<()>, pause: Duration, work: impl Fn() -> Result<()>) 
             }
         }
     }
-}
-
-/// Lets the cluster drop values, of all its users, that were replaced before this time.
-pub(super) fn drop_replaced(store: &Shared, age: Duration) -> Result<()> {
-    let deadline = store.cluster.deadline();
-    let now = store.cluster.timestamp(deadline)?;
-    let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-    let safe_point = Timestamp {
-        physical: now.physical.saturating_sub(age).max(0),
-        ..now
-    };
-    // Another program may have moved it further. No repetition: it is done again later.
-    let moved = store
-        .cluster
-        .once(store.url.timeout, async |client: TransactionClient| {
-            client.gc(safe_point.clone()).await
-        });
-    moved.map(drop)
 }

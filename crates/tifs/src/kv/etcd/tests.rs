@@ -1,0 +1,581 @@
+//! Sessions, unknown fates, failures of members and of the object store, and what is dropped.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use rustix::io::Errno;
+use tifs_testkit::etcd::Etcd;
+use titan_testkit::setup::eventually;
+
+use super::client::EtcdClient;
+use super::wire::{Compare, PutRequest, Request};
+use super::*;
+use crate::kv::remote::slots::Fate;
+use crate::kv::{Commit, Direction};
+
+fn put(store: &EtcdKv, key: &[u8], value: &[u8]) -> Result<Commit> {
+    put_in(store, Space::Meta, key, value)
+}
+
+fn put_in(store: &EtcdKv, space: Space, key: &[u8], value: &[u8]) -> Result<Commit> {
+    let mut transaction = store.begin()?;
+    transaction.put(space, key, value)?;
+    transaction.commit()
+}
+
+fn url(etcd: &Etcd, parameters: &str) -> RemoteUrl {
+    RemoteUrl::parse(&etcd.url("volume", parameters)).unwrap()
+}
+
+/// A store that renews and drops nothing by itself.
+fn without_upkeep(url: &RemoteUrl) -> EtcdKv {
+    let store = EtcdKv::open(url).unwrap();
+    store.upkeep.lock().take();
+    store
+}
+
+/// A reader that does not say again that it reads.
+fn without_renewal(url: &RemoteUrl) -> EtcdKv {
+    let reader = EtcdKv::open_read_only(url).unwrap();
+    reader.upkeep.lock().take();
+    reader
+}
+
+/// Opens the store when the lease of another one has ended.
+fn take_over(url: &RemoteUrl) -> EtcdKv {
+    loop {
+        match EtcdKv::open(url) {
+            Ok(store) => return store,
+            Err(e) => assert_eq!(e.errno(), Errno::BUSY, "{e}"),
+        }
+    }
+}
+
+/// The objects in the directory of the blocks.
+fn objects(etcd: &Etcd) -> usize {
+    fn files(dir: &std::path::Path) -> usize {
+        let count = |entry: std::io::Result<std::fs::DirEntry>| {
+            let path = entry.unwrap().path();
+            if path.is_dir() { files(&path) } else { 1 }
+        };
+        dir.read_dir().map_or(0, |entries| entries.map(count).sum())
+    }
+    files(&etcd.blocks()).saturating_sub(1)
+}
+
+#[test]
+fn a_second_process_is_told_who_has_the_volume() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let url = url(&etcd, "lease=1h");
+    let first = EtcdKv::open(&url).unwrap();
+    let refused = EtcdKv::open(&url).err().unwrap();
+    let process = format!("process {} of ", std::process::id());
+    assert_eq!(refused.errno(), Errno::BUSY);
+    assert!(refused.to_string().contains(&process), "{refused}");
+    let reader = EtcdKv::open_read_only(&url).unwrap();
+    let holder = reader.holder().unwrap().unwrap();
+    assert!(holder.is_here && holder.to_string().contains(&process));
+    assert_eq!(reader.begin().err().unwrap().errno(), Errno::ROFS);
+    let mut other = url.clone();
+    other.name = "volume2".to_owned();
+    EtcdKv::open(&other).unwrap().close().unwrap();
+    first.close().unwrap();
+    assert!(put(&first, b"k", b"late").is_err());
+    assert_eq!(reader.holder().unwrap(), None);
+    EtcdKv::open(&url).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_transaction_of_an_old_session_does_nothing_whenever_it_commits() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let old = without_upkeep(&url(&etcd, "lease=1s"));
+    let mut late = old.begin().unwrap();
+    late.put(Space::Meta, b"late", b"value").unwrap();
+    let mut large = old.begin().unwrap();
+    for key in 0..500u16 {
+        large.put(Space::Meta, &key.to_be_bytes(), b"late").unwrap();
+    }
+    let new = take_over(&url(&etcd, "lease=1h"));
+    for late in [late, large] {
+        let refused = late.commit().unwrap_err();
+        assert!(refused.to_string().contains("taken over by"), "{refused}");
+    }
+    assert!(
+        new.scan(&Scan::prefix(Space::Meta, b""))
+            .unwrap()
+            .is_empty()
+    );
+    for refused in [
+        put(&old, b"k", b"of the old one").map(drop),
+        old.get(Space::Meta, b"k").map(drop),
+        {
+            let base = &old.shared.base;
+            old.shared
+                .session()
+                .unwrap()
+                .renew(base, base.cluster.deadline())
+        },
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.errno(), Errno::IO);
+        assert!(refused.to_string().contains("taken over by"), "{refused}");
+    }
+    assert_eq!(put(&new, b"k", b"v").unwrap(), Commit::Committed);
+    // The end of the old one does not end the new one.
+    old.close().unwrap();
+    assert!(new.holder().unwrap().is_some());
+    new.close().unwrap();
+}
+
+#[test]
+fn a_process_that_was_stopped_goes_on_if_nobody_took_over() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = without_upkeep(&url(&etcd, "lease=1s"));
+    let mut begun = store.begin().unwrap();
+    begun.put(Space::Meta, b"begun", b"v").unwrap();
+    eventually("the lease ends", || store.holder().unwrap().is_none());
+    // What had begun conflicts, and the next attempt succeeds.
+    assert_eq!(begun.commit().unwrap(), Commit::Conflict);
+    assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
+    assert!(store.holder().unwrap().is_some());
+    store.close().unwrap();
+}
+
+#[test]
+fn the_fate_of_a_commit_is_found_out_and_stays() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "")).unwrap();
+    let shared = &*store.shared;
+    let fate = |slot: &_| commit::fate(shared, slot, shared.base.cluster.deadline());
+    // The request of a commit, without a look at its answer.
+    let commit = |slot: &crate::kv::remote::slots::Slot<'_>, at: i64| {
+        let key = shared.base.keys.slot(slot.number);
+        let put = Request::Put(PutRequest {
+            key: key.clone(),
+            value: slot.mark.encode().into(),
+            ..PutRequest::default()
+        });
+        let conditions = vec![Compare::not_after(key, at)];
+        let deadline = shared.base.cluster.deadline();
+        shared
+            .base
+            .change_if(conditions, vec![put], deadline)
+            .unwrap()
+    };
+    let slot = shared.slots.take().unwrap();
+    let at = shared.base.moments.open().revision;
+    assert!(commit(&slot, at));
+    assert_eq!(fate(&slot), Fate::Committed);
+    drop(slot);
+
+    let slot = shared.slots.take().unwrap();
+    let at = shared.base.moments.open().revision;
+    assert_eq!(fate(&slot), Fate::Nothing);
+    // As if its request had been on its way all the time.
+    assert!(!commit(&slot, at));
+    assert_eq!(fate(&slot), Fate::Nothing);
+    drop(slot);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_large_commit_of_unknown_fate_never_happens_after_a_later_one() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=2s&lease=1h")).unwrap();
+    let shared = &*store.shared;
+    // As if one had ended so.
+    let slot = shared.slots.take().unwrap();
+    let at = shared.base.moments.open().revision;
+    let fence = shared.session().unwrap().fence();
+    shared.is_one_late.store(true, Ordering::Relaxed);
+    let key = 7u16.to_be_bytes();
+    eventually("a value is stored", || {
+        matches!(put(&store, &key, b"later"), Ok(Commit::Committed))
+    });
+    let put = Request::Put(PutRequest {
+        key: shared.base.keys.of(Space::Meta, &key),
+        value: Bytes::from_static(b"late"),
+        ..PutRequest::default()
+    });
+    let conditions = vec![
+        Compare::not_after(shared.base.keys.slot(slot.number), at),
+        Compare::unchanged(shared.base.keys.session(), fence),
+    ];
+    let deadline = shared.base.cluster.far_deadline();
+    let is_done = shared.base.change_if(conditions, vec![put], deadline);
+    assert!(!is_done.unwrap());
+    let value = store.get(Space::Meta, &key).unwrap();
+    assert_eq!(value.as_deref(), Some(&b"later"[..]));
+    drop(slot);
+    store.close().unwrap();
+}
+
+#[test]
+fn a_deletion_by_others_is_a_conflict_too() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "")).unwrap();
+    for count in [1u16, 500] {
+        assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
+        let mut blind = store.begin().unwrap();
+        blind.put(Space::Meta, b"k", b"blind").unwrap();
+        for key in 0..count {
+            blind.put(Space::Meta, &key.to_be_bytes(), b"v").unwrap();
+        }
+        let mut other = store.begin().unwrap();
+        other.delete(Space::Meta, b"k").unwrap();
+        assert_eq!(other.commit().unwrap(), Commit::Committed);
+        assert_eq!(blind.commit().unwrap(), Commit::Conflict, "{count}");
+        assert_eq!(store.get(Space::Meta, b"k").unwrap(), None);
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn large_transactions_and_scans_are_cut_to_what_etcd_takes() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "")).unwrap();
+    let mut transaction = store.begin().unwrap();
+    for number in 0..100u16 {
+        let block = vec![number as u8 + 1; 100_000];
+        transaction
+            .put(Space::Data, &number.to_be_bytes(), &block)
+            .unwrap();
+    }
+    for number in 0..3000u16 {
+        transaction
+            .put(Space::Meta, &number.to_be_bytes(), b"small")
+            .unwrap();
+    }
+    assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+    let blocks = store.scan(&Scan::prefix(Space::Data, b"")).unwrap();
+    assert_eq!(blocks.len(), 100);
+    assert!(blocks.iter().all(|(_, block)| block.len() == 100_000));
+    let keys: Vec<Vec<u8>> = blocks.iter().map(|(key, _)| key.to_vec()).collect();
+    let values = store.multi_get(Space::Data, &keys).unwrap();
+    let same = values.iter().zip(&blocks);
+    assert!({ same }.all(|(value, (_, block))| value.as_ref() == Some(block)));
+    let backward = Scan {
+        direction: Direction::Backward,
+        ..Scan::prefix(Space::Meta, b"").limit(2500)
+    };
+    let found = store.scan(&backward).unwrap();
+    assert_eq!(found.len(), 2500);
+    assert_eq!(found[2499].0[..], 500u16.to_be_bytes());
+
+    let mut too_many = store.begin().unwrap();
+    for number in 0..4000u16 {
+        too_many
+            .put(Space::Meta, &number.to_be_bytes(), b"more")
+            .unwrap();
+    }
+    let refused = too_many.commit().unwrap_err();
+    assert_eq!(refused.errno(), Errno::TOOBIG);
+    assert!(refused.to_string().contains("4000 keys"), "{refused}");
+    let mut too_large = store.begin().unwrap();
+    for number in 0..500u16 {
+        too_large
+            .put(Space::Meta, &number.to_be_bytes(), &[1; 4096])
+            .unwrap();
+    }
+    let refused = too_large.commit().unwrap_err();
+    assert_eq!(refused.errno(), Errno::TOOBIG);
+    let value = store.get(Space::Meta, &7u16.to_be_bytes()).unwrap();
+    assert_eq!(value.as_deref(), Some(&b"small"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn replaced_objects_go_when_nothing_reads_them() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = without_upkeep(&url(&etcd, "lease=1h"));
+    let block = |value: &[u8]| put_in(&store, Space::Data, b"b", value).unwrap();
+    assert_eq!(block(b"one"), Commit::Committed);
+    let snapshot = store.snapshot().unwrap();
+    let reader = EtcdKv::open_read_only(&url(&etcd, "")).unwrap();
+    assert_eq!(block(b"two"), Commit::Committed);
+    assert_eq!(objects(&etcd), 2);
+    let drop_replaced = || {
+        let shared = &store.shared;
+        shared.base.moments.droppable(std::time::Duration::ZERO);
+        let revision = shared.base.moments.droppable(std::time::Duration::ZERO);
+        let revision = revision.min(readers::oldest(&shared.base).unwrap());
+        collection::delete_some(shared, revision).unwrap();
+    };
+    drop_replaced();
+    assert_eq!(objects(&etcd), 2);
+    let value = snapshot.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"one"[..]));
+    drop(snapshot);
+    drop_replaced();
+    assert_eq!(objects(&etcd), 2, "another process reads");
+    reader.close().unwrap();
+    drop_replaced();
+    assert_eq!(objects(&etcd), 1);
+    // A conflict leaves nothing.
+    let mut loser = store.begin().unwrap();
+    loser.put(Space::Data, b"b", b"lost").unwrap();
+    assert_eq!(block(b"three"), Commit::Committed);
+    assert_eq!(loser.commit().unwrap(), Commit::Conflict);
+    drop_replaced();
+    assert_eq!(objects(&etcd), 1);
+    store.close().unwrap();
+}
+
+#[test]
+fn objects_that_an_earlier_mount_left_are_collected() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "")).unwrap();
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"kept").unwrap(),
+        Commit::Committed
+    );
+    let shared = &store.shared;
+    let left = shared
+        .objects
+        .put(shared.objects_of(), b"b", Bytes::from_static(b"left"));
+    shared
+        .with_objects(shared.base.cluster.deadline(), left)
+        .unwrap();
+    // Its own may be named soon.
+    assert_eq!(store.collect().unwrap(), 0);
+    store.close().unwrap();
+    assert_eq!(objects(&etcd), 2);
+    let store = EtcdKv::open(&url(&etcd, "")).unwrap();
+    assert_eq!(store.collect().unwrap(), 1);
+    assert_eq!(objects(&etcd), 1);
+    let value = store.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"kept"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn a_read_whose_revision_was_compacted_begins_again() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "lease=1h")).unwrap();
+    assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
+    let begun = store.begin().unwrap();
+    // Another program moves on, and compacts.
+    let other = EtcdKv::open(&RemoteUrl::parse(&etcd.url("other", "")).unwrap()).unwrap();
+    assert_eq!(put(&other, b"k", b"v").unwrap(), Commit::Committed);
+    let revision = other.shared.base.moments.open().revision;
+    let deadline = other.shared.base.cluster.deadline();
+    other
+        .shared
+        .base
+        .cluster
+        .call(deadline, async |client: EtcdClient| {
+            client.compact(revision).await
+        })
+        .unwrap();
+    assert!(begun.get(Space::Meta, b"k").unwrap_err().is_outdated());
+    let value = store.get(Space::Meta, b"k").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"v"[..]));
+    drop(begun);
+    other.close().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn another_object_store_is_refused_and_a_missing_object_is_named() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let mut url = url(&etcd, "");
+    let store = EtcdKv::open(&url).unwrap();
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"v").unwrap(),
+        Commit::Committed
+    );
+    let blocks = etcd.blocks();
+    let moved = blocks.with_extension("moved");
+    std::fs::rename(&blocks, &moved).unwrap();
+    let error = store.get(Space::Data, b"b").unwrap_err();
+    assert_eq!(error.errno(), Errno::IO);
+    assert!(
+        error.to_string().contains("is missing at file://"),
+        "{error}"
+    );
+    std::fs::rename(&moved, &blocks).unwrap();
+    store.close().unwrap();
+    url.blocks += "2";
+    let error = EtcdKv::open(&url).err().unwrap();
+    assert_eq!(error.errno(), Errno::INVAL);
+    assert!(error.to_string().contains("has no blocks of"), "{error}");
+}
+
+#[test]
+fn a_reader_that_began_before_the_first_block_reads_it() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "")).unwrap();
+    let reader = EtcdKv::open_read_only(&url(&etcd, "")).unwrap();
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"v").unwrap(),
+        Commit::Committed
+    );
+    let value = reader.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"v"[..]));
+    reader.close().unwrap();
+    store.close().unwrap();
+}
+
+#[test]
+fn a_reader_that_nobody_knew_of_is_outdated_and_known_again() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = without_upkeep(&url(&etcd, "lease=1h"));
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"one").unwrap(),
+        Commit::Committed
+    );
+    let reader = without_renewal(&url(&etcd, "lease=1s"));
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(
+        put_in(&store, Space::Data, b"b", b"two").unwrap(),
+        Commit::Committed
+    );
+    let oldest = || readers::oldest(&store.shared.base).unwrap();
+    eventually("the lease ends", || oldest() == i64::MAX);
+    collection::delete_some(&store.shared, store.shared.base.moments.oldest()).unwrap();
+    let shared = &reader.shared;
+    shared.reader.as_ref().unwrap().renew(&shared.base).unwrap();
+    assert_ne!(oldest(), i64::MAX);
+    assert!(snapshot.get(Space::Data, b"b").unwrap_err().is_outdated());
+    drop(snapshot);
+    let value = reader.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"two"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn a_directory_that_is_another_one_now_takes_no_blocks() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=1s&lease=1h")).unwrap();
+    let block = |value: &[u8]| put_in(&store, Space::Data, b"b", value);
+    assert_eq!(block(b"one").unwrap(), Commit::Committed);
+    let (blocks, moved) = (etcd.blocks(), etcd.blocks().with_extension("moved"));
+    // As if what was mounted there had been unmounted.
+    std::fs::rename(&blocks, &moved).unwrap();
+    std::fs::create_dir(&blocks).unwrap();
+    assert_eq!(block(b"two").unwrap_err().errno(), Errno::TIMEDOUT);
+    std::fs::remove_dir(&blocks).unwrap();
+    std::fs::rename(&moved, &blocks).unwrap();
+    assert_eq!(block(b"three").unwrap(), Commit::Committed);
+    let value = store.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"three"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn replaced_values_make_room_before_a_volume_is_full() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "room=2MiB")).unwrap();
+    for number in 0..500u16 {
+        let value = [number as u8; 4096];
+        assert_eq!(put(&store, b"k", &value).unwrap(), Commit::Committed);
+    }
+    let room = store.room().unwrap().unwrap();
+    assert!(room.used < room.total / 2, "{room:?}");
+    store.close().unwrap();
+}
+
+#[test]
+fn a_full_etcd_has_no_space_and_says_what_to_do() {
+    let Some(etcd) = Etcd::start(1, &["--quota-backend-bytes", "2097152"]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "room=2MiB")).unwrap();
+    let error = (0..2000u16)
+        .find_map(|number| put(&store, &number.to_be_bytes(), &[1; 4096]).err())
+        .unwrap();
+    assert_eq!(error.errno(), Errno::NOSPC);
+    assert!(error.to_string().contains("alarm disarm"), "{error}");
+    let room = store.room().unwrap().unwrap();
+    assert!(room.used > room.total / 2, "{room:?}");
+    let value = store.get(Space::Meta, &0u16.to_be_bytes()).unwrap();
+    assert_eq!(value.unwrap().len(), 4096);
+}
+
+#[test]
+fn three_members_lose_one_and_go_on() {
+    let Some(mut etcd) = Etcd::start(3, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=60s")).unwrap();
+    let mut committed = Vec::new();
+    let mut work = |what: &str| {
+        let key = format!("{what}{}", committed.len()).into_bytes();
+        eventually(what, || {
+            matches!(put(&store, &key, b"v"), Ok(Commit::Committed))
+        });
+        committed.push(key);
+    };
+    work("all");
+    let leader = etcd.leader().unwrap();
+    etcd.kill(leader);
+    work("without its leader");
+    etcd.wait_for_leader();
+    etcd.restart(leader);
+    let follower = (etcd.leader().unwrap() + 1) % 3;
+    etcd.stop(follower);
+    work("without a follower");
+    etcd.go_on(follower);
+    let leader = etcd.leader().unwrap();
+    etcd.stop(leader);
+    work("with a leader that is stopped");
+    etcd.go_on(leader);
+    work("all");
+    for key in &committed {
+        assert!(store.get(Space::Meta, key).unwrap().is_some(), "{key:?}");
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn a_majority_that_is_gone_is_named_and_the_store_goes_on_when_it_is_back() {
+    let Some(mut etcd) = Etcd::start(3, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=2s&lease=1h")).unwrap();
+    let is_stored = |value: &[u8]| matches!(put(&store, b"k", value), Ok(Commit::Committed));
+    eventually("a value is stored", || is_stored(b"v"));
+    for member in 0..2 {
+        etcd.kill(member);
+    }
+    match put(&store, b"k", b"w") {
+        Ok(Commit::Undetermined) => {}
+        other => assert_eq!(other.unwrap_err().errno(), Errno::TIMEDOUT),
+    }
+    for member in 0..2 {
+        etcd.restart(member);
+    }
+    eventually("a value is stored", || is_stored(b"x"));
+    let value = store.get(Space::Meta, b"k").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"x"[..]));
+    eventually("the volume is given up", || store.close().is_ok());
+}

@@ -1,0 +1,329 @@
+//! The connection to a cluster: threads of the network, and repeated calls.
+//!
+//! A call that fails for a reason that passes is repeated, after waits that grow and are random in
+//! part. It ends at its [`Deadline`], which a whole operation may share.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use rustix::io::Errno;
+use titan::Process;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::patience::Patience;
+use crate::error::{Error, Result};
+use crate::kv::RemoteUrl;
+
+/// The first and the longest wait between two attempts.
+const WAITS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
+
+/// A client of a kind of cluster. Clones share connections.
+pub(in crate::kv) trait Client: Clone {
+    /// The time after which a call is taken to wait at a dead connection.
+    const ATTEMPT: Duration;
+
+    /// The failure of a call.
+    type Error: fmt::Debug;
+
+    /// Connects. `attempt` counts the connections of a mount, for clients that use one host at a
+    /// time.
+    async fn connect(url: &RemoteUrl, attempt: usize) -> Result<Self, Self::Error>;
+
+    /// Whether the same call may succeed later.
+    fn passes(error: &Self::Error) -> bool;
+
+    /// Whether the same call may succeed on another connection.
+    fn is_lost(error: &Self::Error) -> bool;
+
+    /// The text of an error.
+    fn text(error: &Self::Error) -> String;
+
+    /// The error of an operation that failed for good.
+    fn translated(error: &Self::Error, place: &str) -> Error;
+}
+
+/// The end of an operation that the cluster does not answer.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kv) struct Deadline(Instant);
+
+impl Deadline {
+    pub(in crate::kv) fn rest(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
+/// A connection to a cluster.
+pub(in crate::kv) struct Cluster<C> {
+    url: RemoteUrl,
+    client: RwLock<C>,
+    /// Connections made so far.
+    connections: AtomicUsize,
+    patience: Patience,
+    /// Work that may take long is to end.
+    long_ends: Notify,
+    runtime: Arc<Runtime>,
+    opened_by: Process,
+}
+
+impl<C> Drop for Cluster<C> {
+    fn drop(&mut self) {
+        if !self.opened_by.is_current() {
+            // A forked child would wait for threads that it does not have.
+            std::mem::forget(Arc::clone(&self.runtime));
+        }
+    }
+}
+
+impl<C: Client> Cluster<C> {
+    /// Connects to a cluster.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` if none answers; `EINVAL` if a file of TLS cannot be read; that of a cluster that
+    /// refuses.
+    pub(in crate::kv) fn connect(url: &RemoteUrl) -> Result<Self> {
+        if let Some(tls) = &url.tls {
+            for file in [&tls.ca, &tls.cert, &tls.key] {
+                std::fs::File::open(file).map_err(|e| {
+                    let reason = crate::error::reason(&e);
+                    let what = format!("cannot read {}: {reason}", file.display());
+                    Error::new(Errno::INVAL, what)
+                })?;
+            }
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("tifs-cluster")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::new(Errno::AGAIN, format!("threads of the network: {e}")))?;
+        let connected = runtime.block_on(async {
+            timeout(url.timeout, connected(url))
+                .await
+                .unwrap_or(Err(None))
+        });
+        let (client, connections) = connected.map_err(|error| {
+            let reason = match error {
+                Some(error) if !C::passes(&error) => {
+                    return C::translated(&error, &url.endpoints.join(","));
+                }
+                Some(error) => C::text(&error),
+                None => "no answer".to_owned(),
+            };
+            let what = format!(
+                "cannot reach the cluster at {} ({reason}): check that it runs, and whether it wants TLS \
+                 (ca, cert, key)",
+                url.endpoints.join(",")
+            );
+            Error::new(Errno::TIMEDOUT, what)
+        })?;
+        Ok(Cluster {
+            url: url.clone(),
+            client: RwLock::new(client),
+            connections: AtomicUsize::new(connections),
+            patience: Patience::new(url.timeout),
+            long_ends: Notify::new(),
+            runtime: Arc::new(runtime),
+            opened_by: Process::current(),
+        })
+    }
+
+    /// Whether this process has the threads of the connection: a forked child has not.
+    pub(in crate::kv) fn is_usable(&self) -> bool {
+        self.opened_by.is_current()
+    }
+
+    /// The deadline of an operation that begins now. It is near if the cluster was silent before.
+    pub(in crate::kv) fn deadline(&self) -> Deadline {
+        Deadline(Instant::now() + self.patience.get())
+    }
+
+    /// The deadline of an operation that is worth the whole time, whatever was before.
+    pub(in crate::kv) fn far_deadline(&self) -> Deadline {
+        Deadline(Instant::now() + self.patience.whole())
+    }
+
+    /// Whether an operation came to its deadline, and none was answered since.
+    pub(in crate::kv) fn is_silent(&self) -> bool {
+        self.patience.is_silent()
+    }
+
+    /// The name of the cluster for messages.
+    pub(in crate::kv) fn place(&self) -> String {
+        self.url.endpoints.join(",")
+    }
+
+    /// One attempt, which may take so long.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`; that of the attempt.
+    pub(in crate::kv) fn once<T>(
+        &self,
+        at_most: Duration,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
+    ) -> Result<T> {
+        match self.attempt(at_most, attempt) {
+            Some(done) => done.map_err(|error| C::translated(&error, &self.place())),
+            None => Err(self.out_of_reach("no answer")),
+        }
+    }
+
+    /// One attempt at work of a thread that may take long; `None` after
+    /// [`end_long`](Self::end_long).
+    ///
+    /// # Errors
+    /// As for [`once`](Self::once).
+    pub(in crate::kv) fn long<T>(
+        &self,
+        at_most: Duration,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
+    ) -> Result<Option<T>> {
+        let work = async |client: C| {
+            tokio::select! {
+                done = attempt(client) => done.map(Some),
+                () = self.long_ends.notified() => Ok(None),
+            }
+        };
+        self.once(at_most, work)
+    }
+
+    /// Ends the work that may take long, also if it begins only later.
+    pub(in crate::kv) fn end_long(&self) {
+        self.long_ends.notify_one();
+    }
+
+    /// The answer to one attempt, if it is there in time.
+    pub(in crate::kv) fn attempt<T>(
+        &self,
+        at_most: Duration,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
+    ) -> Option<Result<T, C::Error>> {
+        // Bound before: the lock must not be held meanwhile.
+        let client = self.client.read().clone();
+        let answer = self.within(at_most, attempt(client));
+        // One that passes may come from the client itself.
+        if matches!(&answer, Some(answer) if { answer.as_ref().err() }.is_none_or(|e| !C::passes(e)))
+        {
+            self.patience.answered();
+        }
+        answer
+    }
+
+    /// Runs attempts until one succeeds or fails for good.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` at the deadline; that of the last attempt; `EIO` in a forked child, which has
+    /// none of the threads.
+    pub(in crate::kv) fn call<T>(
+        &self,
+        deadline: Deadline,
+        attempt: impl AsyncFn(C) -> Result<T, C::Error>,
+    ) -> Result<T> {
+        if !self.is_usable() {
+            let what = "a forked child cannot use the connection of its parent to the cluster";
+            return Err(Error::new(Errno::IO, what));
+        }
+        let mut wait = WAITS.0;
+        loop {
+            let at_most = deadline.rest().min(C::ATTEMPT);
+            let failure = match self.attempt(at_most, &attempt) {
+                Some(Ok(value)) => return Ok(value),
+                Some(Err(error)) if !C::passes(&error) => {
+                    return Err(C::translated(&error, &self.place()));
+                }
+                Some(Err(error)) => {
+                    if C::is_lost(&error) {
+                        self.reconnect(deadline);
+                    }
+                    C::text(&error)
+                }
+                None => {
+                    self.reconnect(deadline);
+                    "no answer".to_owned()
+                }
+            };
+            if deadline.rest() <= wait {
+                self.patience.ended();
+                return Err(self.out_of_reach(&failure));
+            }
+            self.pause(wait);
+            wait = (2 * wait).min(WAITS.1);
+        }
+    }
+
+    /// The result of a future, if it is there in time.
+    pub(in crate::kv) fn within<T>(
+        &self,
+        at_most: Duration,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        self.runtime
+            .block_on(async { timeout(at_most, future).await.ok() })
+    }
+
+    /// The result of a future, if it is there at the deadline.
+    pub(in crate::kv) fn until<T>(
+        &self,
+        deadline: Deadline,
+        future: impl Future<Output = T>,
+    ) -> Option<T> {
+        self.within(deadline.rest(), future)
+    }
+
+    /// Waits before an attempt at a transaction that others may have disturbed.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` at the deadline.
+    pub(in crate::kv) fn wait_before_repetition(&self, deadline: Deadline) -> Result<()> {
+        if deadline.rest().is_zero() {
+            return Err(self.out_of_reach("others write the same keys"));
+        }
+        self.pause(10 * WAITS.0);
+        Ok(())
+    }
+
+    /// Waits about so long. Others that failed at the same time wait for another time.
+    fn pause(&self, wait: Duration) {
+        let wait = wait.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.runtime.block_on(async { sleep(wait).await });
+    }
+
+    /// A new connection, if it can be made: nothing tells when the other side of the present one is
+    /// gone.
+    pub(in crate::kv) fn reconnect(&self, deadline: Deadline) {
+        let attempt = self.connections.fetch_add(1, Ordering::Relaxed);
+        let at_most = deadline.rest().min(C::ATTEMPT);
+        if let Some(Ok(new)) = self.within(at_most, C::connect(&self.url, attempt)) {
+            *self.client.write() = new;
+        }
+    }
+
+    /// The error of an operation that the cluster did not answer.
+    pub(in crate::kv) fn out_of_reach(&self, reason: &str) -> Error {
+        let what = format!(
+            "the cluster at {} has not answered for {} ({reason}): check that it runs and can be reached; \
+             the volume goes on when it answers",
+            self.place(),
+            humantime::format_duration(self.patience.whole())
+        );
+        Error::new(Errno::TIMEDOUT, what)
+    }
+}
+
+/// The first connection that succeeds, one to each host, and the attempts.
+async fn connected<C: Client>(url: &RemoteUrl) -> Result<(C, usize), Option<C::Error>> {
+    let mut reason = None;
+    for attempt in 0..url.endpoints.len() {
+        match C::connect(url, attempt).await {
+            Ok(client) => return Ok((client, attempt + 1)),
+            Err(error) if !C::passes(&error) => return Err(Some(error)),
+            Err(error) => reason = Some(error),
+        }
+    }
+    Err(reason)
+}

@@ -1,0 +1,165 @@
+//! A volume that is being made: until it is complete, the cluster says so.
+
+use rustix::io::Errno;
+
+use super::RemoteKv;
+use crate::error::{Error, Result};
+use crate::kv::{Commit, Scan, Space};
+
+/// Keys that one transaction removes.
+const PIECE: usize = 1024;
+
+/// Attempts to remove keys. Nobody else writes them.
+const ATTEMPTS: usize = 10;
+
+/// See [`RemoteKv::begin_making`].
+pub(super) fn begin<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> {
+    let name = &store.url().name;
+    if store.get(Space::Meta, last)?.is_some() {
+        let what = format!("the cluster has a volume {name} already");
+        return Err(Error::new(Errno::EXIST, what));
+    }
+    if store.is_making()? {
+        remove_all(store)?;
+    }
+    for space in [Space::Meta, Space::Data] {
+        let any = Scan::prefix(space, b"").keys_only().limit(1);
+        if !store.scan(&any)?.is_empty() {
+            let what = format!(
+                "the cluster has a damaged volume {name}, without a superblock: take another name"
+            );
+            return Err(Error::new(Errno::EXIST, what));
+        }
+    }
+    store.set_making(true)
+}
+
+/// See [`RemoteKv::undo_making`].
+pub(super) fn undo<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> {
+    // ORDER: first what a complete volume has, so that no part of one looks whole.
+    store.set_making(true)?;
+    remove(store, Space::Meta, &[last])?;
+    remove_all(store)?;
+    store.finish_making()
+}
+
+/// Removes all keys in both spaces.
+fn remove_all<S: RemoteKv + ?Sized>(store: &S) -> Result<()> {
+    for space in [Space::Meta, Space::Data] {
+        loop {
+            let some = Scan::prefix(space, b"").keys_only().limit(PIECE);
+            let found = store.scan(&some)?;
+            if found.is_empty() {
+                break;
+            }
+            let keys: Vec<&[u8]> = found.iter().map(|(key, _)| &key[..]).collect();
+            remove(store, space, &keys)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove<S: RemoteKv + ?Sized>(store: &S, space: Space, keys: &[&[u8]]) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let mut transaction = store.begin()?;
+        for key in keys {
+            transaction.delete(space, key)?;
+        }
+        if transaction.commit()? == Commit::Committed {
+            return Ok(());
+        }
+    }
+    let what = "the parts of a volume could not be removed";
+    Err(Error::new(Errno::AGAIN, what))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "these are tests")]
+
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::kv::{Holder, Kv, MemoryKv, Pair, Reader, RemoteUrl, Transaction};
+
+    /// A store that heard no answer when it noted that the volume is complete, which the cluster
+    /// has.
+    struct Unheard {
+        kv: MemoryKv,
+        url: RemoteUrl,
+        cluster_is_making: AtomicBool,
+    }
+
+    impl Kv for Unheard {
+        fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+            self.kv.begin()
+        }
+
+        fn snapshot(&self) -> Result<Box<dyn Reader + '_>> {
+            self.kv.snapshot()
+        }
+
+        fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+            self.kv.get(space, key)
+        }
+
+        fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+            self.kv.multi_get(space, keys)
+        }
+
+        fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+            let is_making = self.cluster_is_making.load(Ordering::Relaxed);
+            assert!(
+                is_making,
+                "a part of a volume may stay that looks like damage"
+            );
+            self.kv.scan(scan)
+        }
+
+        fn sync(&self) -> Result<()> {
+            self.kv.sync()
+        }
+
+        fn close(&self) -> Result<()> {
+            self.kv.close()
+        }
+    }
+
+    impl RemoteKv for Unheard {
+        fn url(&self) -> &RemoteUrl {
+            &self.url
+        }
+
+        fn holder(&self) -> Result<Option<Holder>> {
+            Ok(None)
+        }
+
+        fn is_making(&self) -> Result<bool> {
+            Ok(true)
+        }
+
+        fn set_making(&self, is_making: bool) -> Result<()> {
+            self.cluster_is_making.store(is_making, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_undone_is_being_made_as_the_cluster_knows() {
+        let store = Unheard {
+            kv: MemoryKv::new(),
+            url: RemoteUrl::parse("tikv://h:1/v").unwrap(),
+            cluster_is_making: AtomicBool::new(false),
+        };
+        let mut transaction = store.begin().unwrap();
+        for key in [b"S", b"r"] {
+            transaction.put(Space::Meta, key, b"v").unwrap();
+        }
+        assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+        store.undo_making(b"S").unwrap();
+        assert_eq!(store.get(Space::Meta, b"r").unwrap(), None);
+        assert!(!store.cluster_is_making.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,73 @@
+//! A volume on etcd, with blocks in a directory.
+
+use std::sync::Arc;
+
+use tifs::kv::{EtcdKv, Kv, RemoteKv, RemoteUrl};
+use tifs_testkit::etcd::Etcd;
+use tifs_testkit::failure::seeds;
+use tifs_testkit::lockstep::run;
+use tifs_testkit::ops::{Generator, Shape};
+use tifs_testkit::place::Place;
+
+use crate::command::tifs;
+
+#[test]
+fn a_volume_on_etcd_does_what_the_model_does() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    for seed in seeds(4100, 2) {
+        let url = RemoteUrl::parse(&etcd.url(&format!("v{seed}"), "")).unwrap();
+        let place = Place::Opened(Arc::new(move || Ok(Arc::new(EtcdKv::open(&url)?) as _)));
+        let ops = Generator::with_seed(seed, Shape::default()).ops(200);
+        run(place, &ops).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{ops}"));
+    }
+}
+
+#[test]
+fn commands_make_check_dump_and_load_volumes_of_etcd() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let (url, copy) = (etcd.url("files", ""), etcd.url("copy", ""));
+    tifs(["fsck", &url]).failed_with(&["no volume files", "tifs mkfs"]);
+    tifs(["mkfs", &url]).succeeded();
+    tifs(["mkfs", &url]).failed_with(&["has a volume files already"]);
+    for command in ["fsck", "stats"] {
+        tifs([command, &url]).succeeded();
+    }
+    // From a directory with files, and back.
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (dump, again, back) = (path("dump"), path("again"), path("back"));
+    tifs(["dump", &url, &dump]).succeeded();
+    tifs(["load", &copy, &dump]).succeeded();
+    tifs(["load", &copy, &dump]).failed_with(&["has a volume copy already"]);
+    tifs(["clone", &copy, &back]).succeeded();
+    tifs(["fsck", &back, "--content"]).succeeded();
+    let third = etcd.url("third", "");
+    tifs(["clone", &back, &third]).succeeded();
+    tifs(["dump", &third, &again]).succeeded();
+    assert_eq!(
+        std::fs::read(&again).unwrap(),
+        std::fs::read(&dump).unwrap()
+    );
+    // A dump that ends early leaves nothing.
+    let whole = std::fs::read(&dump).unwrap();
+    std::fs::write(&dump, &whole[..whole.len() - 1]).unwrap();
+    let fourth = etcd.url("fourth", "");
+    tifs(["load", &fourth, &dump]).failed_with(&["no volume was made"]);
+    let store = EtcdKv::open_read_only(&RemoteUrl::parse(&fourth).unwrap()).unwrap();
+    assert_eq!(store.holder().unwrap(), None);
+    tifs(["mkfs", &fourth]).succeeded();
+
+    let held = RemoteUrl::parse(&etcd.url("files", "lease=1h")).unwrap();
+    let holder = EtcdKv::open(&held).unwrap();
+    tifs(["mkfs", &url]).failed_with(&["in use by process"]);
+    holder.close().unwrap();
+    tifs(["mkfs", "etcd://127.0.0.1:1/v?timeout=1s&blocks=memory:///"])
+        .failed_with(&["cannot reach", "127.0.0.1:1"]);
+    tifs(["fsck", "etcd://127.0.0.1:1/v"]).failed_with(&["object store is missing"]);
+    let secret = "etcd://127.0.0.1:1/v?blocks=s3://id:secret@bucket";
+    tifs(["fsck", secret]).failed_with(&["belong to the environment or a file"]);
+}

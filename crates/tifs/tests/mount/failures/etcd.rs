@@ -1,0 +1,216 @@
+//! Mounts of a volume on etcd with three members, of which some are killed or stopped.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tifs_testkit::etcd::Etcd;
+use titan_testkit::requirement;
+use titan_testkit::setup::eventually;
+
+use super::tifs;
+use crate::places::{Volume, enter};
+
+/// The number of rounds in which something dies.
+const ROUNDS: &str = "TIFS_TEST_ROUNDS";
+
+/// A new volume on a new cluster, mounted in a namespace of the test. Where this machine cannot,
+/// the test says so and passes.
+fn with(parameters: &str, test: impl FnOnce(&mut Etcd, &mut Volume)) {
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    if !enter() || requirement::met("mounts: /dev/fuse", device).is_none() {
+        return;
+    }
+    let Some(mut etcd) = Etcd::start(3, &[]) else {
+        return;
+    };
+    let url = etcd.url("files", parameters);
+    let made = tifs(["mkfs", &url]);
+    assert_eq!(made.status, 0, "{made:?}");
+    let mut volume = Volume::of(&url);
+    test(&mut etcd, &mut volume);
+}
+
+fn write_durably(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+#[test]
+fn a_mount_that_was_stopped_past_its_lease_never_writes_again() {
+    with("lease=2s", |etcd, first| {
+        write_durably(&first.join("f"), b"first").unwrap();
+        let (url, other) = (etcd.url("files", "lease=1h"), first.home().join("other"));
+        fs::create_dir(&other).unwrap();
+        let log = format!("log={}/other.log", first.home().display());
+        let mount = ["mount", &url, other.to_str().unwrap(), "-o", &log];
+        let stopped = Pid::from_raw(first.process().cast_signed()).unwrap();
+        kill_process(stopped, Signal::STOP).unwrap();
+        eventually("the lease ends", || tifs(mount).status == 0);
+        write_durably(&other.join("f"), b"second").unwrap();
+        kill_process(stopped, Signal::CONT).unwrap();
+        let refused = write_durably(&first.join("f"), b"too late").unwrap_err();
+        assert_ne!(refused.kind(), ErrorKind::NotFound, "{refused}");
+        eventually("the log says why", || first.log().contains("taken over by"));
+        assert_eq!(fs::read(other.join("f")).unwrap(), b"second");
+        let unmounted = tifs(["umount", other.to_str().unwrap()]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        first.kill();
+        first.check();
+    });
+}
+
+#[test]
+fn an_object_store_that_is_gone_is_an_error_and_the_mount_goes_on() {
+    with("timeout=2s", |etcd, volume| {
+        let large = vec![7; 1 << 20];
+        write_durably(&volume.join("before"), &large).unwrap();
+        let (blocks, moved) = (etcd.blocks(), etcd.blocks().with_extension("moved"));
+        fs::rename(&blocks, &moved).unwrap();
+        // So that it is no directory.
+        fs::write(&blocks, b"").unwrap();
+        assert!(write_durably(&volume.join("during"), &large).is_err());
+        fs::remove_file(&blocks).unwrap();
+        fs::rename(&moved, &blocks).unwrap();
+        // An unmount would say that it lacks data.
+        fs::remove_file(volume.join("during")).unwrap();
+        write_durably(&volume.join("after"), &large).unwrap();
+        for name in ["before", "after"] {
+            assert_eq!(fs::read(volume.join(name)).unwrap(), large);
+        }
+        volume.unmount();
+        volume.check();
+    });
+}
+
+/// Nothing that was acknowledged is lost, whatever dies: the leader, a follower, a majority or the
+/// mount, while files are written, replaced and renamed.
+#[test]
+fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
+    let rounds = std::env::var(ROUNDS).map_or(8, |rounds| rounds.parse().unwrap());
+    let seed = std::env::var("TITAN_TEST_SEED")
+        .map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    with("timeout=20s&lease=10s", |etcd, volume| {
+        let mut known = BTreeMap::new();
+        for round in 0..rounds {
+            let what = Death::ALL[usize::from(random.u8(..)) % Death::ALL.len()];
+            println!("round {round}: {what:?}");
+            let ends = AtomicBool::new(false);
+            let root = volume.path();
+            let ahead = Duration::from_millis(random.u64(50..600));
+            let written = std::thread::scope(|scope| {
+                let writer = scope.spawn(|| write_until(&root, round, &ends));
+                std::thread::sleep(ahead);
+                what.strike(etcd, volume, &mut random);
+                ends.store(true, Ordering::Relaxed);
+                writer.join().unwrap()
+            });
+            what.heal(etcd, volume);
+            known.extend(written);
+            remove_unfinished(&root);
+            for (path, content) in &known {
+                assert_eq!(&fs::read(volume.join(path)).unwrap(), content, "{path:?}");
+            }
+        }
+        volume.unmount();
+        volume.check();
+    });
+}
+
+/// Writes files until told to end, or until an error. Returns those whose sync succeeded.
+fn write_until(root: &Path, round: u32, ends: &AtomicBool) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut written = BTreeMap::new();
+    for number in 0u32.. {
+        let content = vec![number as u8; 1 + (number as usize * 7919) % 100_000];
+        let name = PathBuf::from(format!("r{round}-{number}"));
+        let temporary = root.join(format!("t{round}-{number}"));
+        let done = write_durably(&temporary, &content)
+            .and_then(|()| fs::rename(&temporary, root.join(&name)));
+        if done.is_err() || ends.load(Ordering::Relaxed) {
+            break;
+        }
+        written.insert(name, content);
+    }
+    written
+}
+
+/// Removes files that lack data: an unmount would say so.
+fn remove_unfinished(root: &Path) {
+    for entry in fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        if path
+            .file_name()
+            .unwrap()
+            .as_encoded_bytes()
+            .starts_with(b"t")
+        {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Death {
+    OfTheLeader,
+    OfAFollower,
+    OfAMajority,
+    OfTheMount,
+    SleepOfTheLeader,
+    SleepOfAFollower,
+}
+
+impl Death {
+    const ALL: [Death; 6] = [
+        Death::OfTheLeader,
+        Death::OfAFollower,
+        Death::OfAMajority,
+        Death::OfTheMount,
+        Death::SleepOfTheLeader,
+        Death::SleepOfAFollower,
+    ];
+
+    /// Kills or stops, and lets the writer meet that.
+    fn strike(self, etcd: &mut Etcd, volume: &mut Volume, random: &mut fastrand::Rng) {
+        let leader = etcd.leader().unwrap_or(0);
+        let follower = (leader + 1 + random.usize(..2)) % 3;
+        match self {
+            Death::OfTheLeader => etcd.kill(leader),
+            Death::OfAFollower => etcd.kill(follower),
+            Death::OfAMajority => {
+                etcd.kill(leader);
+                etcd.kill(follower);
+            }
+            Death::OfTheMount => volume.kill(),
+            Death::SleepOfTheLeader => etcd.stop(leader),
+            Death::SleepOfAFollower => etcd.stop(follower),
+        }
+        std::thread::sleep(Duration::from_millis(random.u64(100..3000)));
+        if matches!(self, Death::OfAMajority) {
+            // Or the writer would wait until its deadline.
+            etcd.restart(leader);
+        }
+    }
+
+    /// Brings back what died.
+    fn heal(self, etcd: &mut Etcd, volume: &mut Volume) {
+        for member in 0..etcd.len() {
+            etcd.go_on(member);
+            etcd.restart(member);
+        }
+        etcd.wait_for_leader();
+        if let Death::OfTheMount = self {
+            eventually("the volume is free", || {
+                let holder = tifs(["fsck", volume.store().to_str().unwrap()]);
+                holder.status == 0
+            });
+            volume.mount();
+        }
+    }
+}
