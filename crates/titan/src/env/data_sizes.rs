@@ -15,15 +15,17 @@ impl DataSizes {
         self.0.lock().insert(id, 0);
     }
 
-    /// The database has so many bytes now. Returns the sum over all that are open. Cost:
+    /// The database has so many bytes now. Returns the sum over it and all that are open. Cost:
     /// O(databases).
     pub(super) fn set(&self, id: OpeningId, bytes: u64) -> u64 {
         let mut sizes = self.0.lock();
-        // Its metrics can be asked for after it has been closed, too.
+        // Its metrics can be asked for after it has been closed, too: then it does not count for
+        // others.
         if let Some(size) = sizes.get_mut(&id) {
             *size = bytes;
         }
-        total(sizes.values().copied())
+        let others = sizes.iter().filter(|(other, _)| **other != id);
+        total(others.map(|(_, size)| *size).chain([bytes]))
     }
 
     /// The database is closed.
@@ -47,6 +49,7 @@ mod tests {
         assert_eq!(sizes.set(a, 1), 8);
         sizes.remove(b);
         assert_eq!(sizes.set(a, 2), 2);
-        assert_eq!(sizes.set(b, 7), 2, "it is closed");
+        assert_eq!(sizes.set(b, 7), 9, "beside what is open");
+        assert_eq!(sizes.set(a, 2), 2, "it is closed");
     }
 }
