@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use rustix::io::Errno;
 
 use super::process::Process;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// The process that may write a volume, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +40,9 @@ impl Holder {
         Error::new(Errno::BUSY, what)
     }
 }
+
+/// Asks who may write a volume.
+pub type AskHolder = Box<dyn Fn() -> Result<Option<Holder>> + Send + Sync>;
 
 /// The process, and since when it has the volume.
 impl fmt::Display for Holder {

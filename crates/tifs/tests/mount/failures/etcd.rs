@@ -113,6 +113,7 @@ fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
                 writer.join().unwrap()
             });
             what.heal(etcd, volume);
+            eventually("the mount goes on", || fs::read_dir(&root).is_ok());
             known.extend(written);
             remove_unfinished(&root);
             for (path, content) in &known {
