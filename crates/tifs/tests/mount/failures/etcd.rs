@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -103,7 +104,9 @@ fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
             let what = Death::ALL[usize::from(random.u8(..)) % Death::ALL.len()];
             println!("round {round}: {what:?}");
             let ends = AtomicBool::new(false);
-            let root = volume.path();
+            // A path that leads to the mount alone, also when it is gone.
+            let held = File::open(volume.path()).unwrap();
+            let root = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
             let ahead = Duration::from_millis(random.u64(50..600));
             let written = std::thread::scope(|scope| {
                 let writer = scope.spawn(|| write_until(&root, round, &ends));
@@ -112,7 +115,9 @@ fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
                 ends.store(true, Ordering::Relaxed);
                 writer.join().unwrap()
             });
+            drop(held);
             what.heal(etcd, volume);
+            let root = volume.path();
             eventually("the mount goes on", || fs::read_dir(&root).is_ok());
             known.extend(written);
             remove_unfinished(&root);
