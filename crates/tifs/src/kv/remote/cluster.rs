@@ -149,6 +149,7 @@ impl<C: Client> Cluster<C> {
     }
 
     /// Whether an operation came to its deadline, and none was answered since.
+    #[cfg(feature = "etcd")]
     pub(in crate::kv) fn is_silent(&self) -> bool {
         self.patience.is_silent()
     }
@@ -268,6 +269,7 @@ impl<C: Client> Cluster<C> {
     }
 
     /// The result of a future, if it is there at the deadline.
+    #[cfg(feature = "tikv")]
     pub(in crate::kv) fn until<T>(
         &self,
         deadline: Deadline,

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `url` | addresses |
 //! | `holder`, `process` | the process that has a volume; whether a process has ended |
+//! | `session` | what is said about sessions |
 //! | `cluster` | the connection: threads, repeated calls, deadlines |
 //! | `patience` | waits for what may be out of reach |
 //! | `keys` | the keys of a volume |
@@ -25,7 +26,10 @@ pub(super) mod keys;
 mod making;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod patience;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod process;
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+pub(super) mod session;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod slots;
 mod store;
