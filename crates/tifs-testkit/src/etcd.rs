@@ -89,11 +89,21 @@ impl Etcd {
         }
     }
 
-    /// Starts a member that was killed.
+    /// Starts a member that was killed. One that has ended by itself is a failure.
     pub fn restart(&mut self, member: usize) {
-        if self.members[member].process.is_none() {
-            self.spawn(member);
+        let Some(process) = &mut self.members[member].process else {
+            return self.spawn(member);
+        };
+        if let Some(status) = process.try_wait().unwrap() {
+            let log = fs::read_to_string(self.log(member)).unwrap_or_default();
+            let last: Vec<&str> = log.lines().rev().take(20).collect();
+            panic!("a member of etcd has ended with {status}, the last first: {last:#?}");
         }
+    }
+
+    /// The log of a member.
+    fn log(&self, member: usize) -> PathBuf {
+        self.dir.path().join(format!("m{member}.log"))
     }
 
     /// Stops a member, which keeps its connections.
@@ -151,7 +161,7 @@ impl Etcd {
             .collect();
         let [clients, peer] = self.members[member].ports.map(address);
         let data = self.dir.path().join(format!("m{member}"));
-        let log = open_log(&self.dir.path().join(format!("m{member}.log")));
+        let log = open_log(&self.log(member));
         let mut command = Command::new(PROGRAM);
         command
             .args(["--name", &format!("m{member}"), "--data-dir"])

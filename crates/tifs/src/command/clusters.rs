@@ -8,8 +8,8 @@ use anyhow::{Context, Result, anyhow};
 use rustix::io::Errno;
 use tifs::fuse::FileClock;
 use tifs::kv::{
-    AskHolder, Holder, Kv, RemoteKv, RemoteUrl, Room, Scheme, Space, connect_to_ask, open_remote,
-    open_remote_read_only,
+    AskHolder, Holder, Kv, RemoteKv, RemoteUrl, Room, Scheme, Space, begin_making, connect_to_ask,
+    open_remote, open_remote_read_only, undo_making,
 };
 use tifs::schema::Key;
 use tifs::volume::{AccessTime, HostSpace, Volume, VolumeOptions};
@@ -30,7 +30,7 @@ impl NewStore {
     /// Takes the name of an address.
     pub(super) fn begin(url: &RemoteUrl) -> Result<NewStore> {
         let store = open_remote(url)?;
-        match store.begin_making(&Key::Superblock.encode()) {
+        match begin_making(&*store, &Key::Superblock.encode()) {
             Ok(()) => Ok(NewStore(Some(store))),
             Err(error) => {
                 // Why no volume is made is the error to report.
@@ -63,7 +63,7 @@ impl Drop for NewStore {
     fn drop(&mut self) {
         if let Some(store) = &self.0 {
             // What is left is removed when the volume is made again.
-            let _ = store.undo_making(&Key::Superblock.encode());
+            let _ = undo_making(&**store, &Key::Superblock.encode());
             let _ = store.close();
         }
     }

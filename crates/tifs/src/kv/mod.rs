@@ -38,9 +38,9 @@ pub use engine::{EngineKv, EngineOptions};
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdKv;
 pub use memory::MemoryKv;
-pub use opening::{AskHolder, connect_to_ask, open_remote, open_remote_read_only};
+pub use opening::{connect_to_ask, open_remote, open_remote_read_only};
 pub use remote::url::{RemoteUrl, Scheme, TlsFiles};
-pub use remote::{Holder, RemoteKv, Room};
+pub use remote::{AskHolder, Holder, RemoteKv, Room, begin_making, undo_making};
 #[cfg(feature = "tikv")]
 pub use tikv::TikvKv;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::remote::url::{RemoteUrl, Scheme};
-use super::remote::{Holder, RemoteKv};
+use super::remote::{AskHolder, RemoteKv};
 #[cfg(not(all(feature = "etcd", feature = "tikv")))]
 use crate::error::Error;
 use crate::error::Result;
@@ -39,9 +39,6 @@ pub fn open_remote_read_only(url: &RemoteUrl) -> Result<Arc<dyn RemoteKv>> {
         scheme => Err(without(scheme, url)),
     }
 }
-
-/// Asks who may write a volume.
-pub type AskHolder = Box<dyn Fn() -> Result<Option<Holder>> + Send + Sync>;
 
 /// Connects to a cluster, only to ask who may write a volume: no object store is needed for that.
 ///

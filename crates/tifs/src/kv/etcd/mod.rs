@@ -27,9 +27,9 @@
 //!
 //! # Costs
 //!
-//! A begin takes no round trip, a read one: of one key or a range to any member, else to the leader.
-//! A commit takes one to the leader, which asks a majority, and another read for keys that were not
-//! read before.
+//! A begin takes no round trip, a read one: of one key or a range to any member, else to the
+//! leader. A commit takes one to the leader, which asks a majority, and another read for keys that
+//! were not read before.
 //!
 //! | file | owns |
 //! |---|---|
@@ -84,8 +84,8 @@ use self::transaction::EtcdTransaction;
 use super::remote::slots::Slots;
 use super::remote::upkeep::{PARTS, SOON, Upkeep};
 use super::remote::writes::Writes;
-use super::remote::{Holder, RemoteKv, Room};
-use super::{AskHolder, Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
+use super::remote::{AskHolder, Holder, RemoteKv, Room};
+use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
 use crate::error::Result;
 use crate::log;
 

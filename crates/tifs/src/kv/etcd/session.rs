@@ -23,9 +23,10 @@ use super::wire::{
 };
 use crate::error::{Error, Result};
 use crate::kv::remote::cluster::Deadline;
-use crate::kv::remote::holder::{Holder, taken_over, unix_time};
+use crate::kv::remote::holder::Holder;
 use crate::kv::remote::keys::Keys;
 use crate::kv::remote::process::Process;
+use crate::kv::remote::session::{taken_over, unix_time};
 
 /// The format of the record that this version writes.
 const FORMAT: u32 = 1;

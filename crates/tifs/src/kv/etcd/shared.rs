@@ -67,8 +67,8 @@ impl Shared {
         Ok(self.base.moments.open())
     }
 
-    /// The result of a read at the present. If the cluster has dropped that since, the present begins
-    /// again.
+    /// The result of a read at the present. If the cluster has dropped that since, the present
+    /// begins again.
     pub(super) fn at_present<T>(&self, read: impl Fn(Moment) -> Result<T>) -> Result<T> {
         match read(self.now()?) {
             Err(error) if error.is_outdated() => read(self.now()?),
@@ -107,8 +107,8 @@ impl Shared {
         })
     }
 
-    /// Whether this process was taken for one that does not read any more, so that what it reads may
-    /// be gone.
+    /// Whether this process was taken for one that does not read any more, so that what it reads
+    /// may be gone.
     pub(super) fn has_lapsed(&self) -> bool {
         self.reader
             .as_ref()

@@ -94,7 +94,7 @@ impl Transaction for EtcdTransaction<'_> {
 }
 
 impl EtcdTransaction<'_> {
-    /// The keys that others must not write, and the revisions of their last changes as of the begin.
+    /// The keys that others must not write, as of the begin.
     fn known(&self) -> Result<Known> {
         let all: BTreeSet<&(Space, Vec<u8>)> = self.writes.keys().chain(&self.guards).collect();
         for space in [Space::Meta, Space::Data] {

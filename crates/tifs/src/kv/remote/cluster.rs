@@ -84,8 +84,8 @@ impl<C: Client> Cluster<C> {
     /// Connects to a cluster.
     ///
     /// # Errors
-    /// `ETIMEDOUT` if none answers; `EINVAL` if a file of TLS cannot be read; that of a cluster that
-    /// refuses.
+    /// `ETIMEDOUT` if none answers; `EINVAL` if a file of TLS cannot be read; that of a cluster
+    /// that refuses.
     pub(in crate::kv) fn connect(url: &RemoteUrl) -> Result<Self> {
         if let Some(tls) = &url.tls {
             for file in [&tls.ca, &tls.cert, &tls.key] {
@@ -149,6 +149,7 @@ impl<C: Client> Cluster<C> {
     }
 
     /// Whether an operation came to its deadline, and none was answered since.
+    #[cfg(feature = "etcd")]
     pub(in crate::kv) fn is_silent(&self) -> bool {
         self.patience.is_silent()
     }
@@ -230,7 +231,8 @@ impl<C: Client> Cluster<C> {
         }
         let mut wait = WAITS.0;
         loop {
-            let at_most = deadline.rest().min(C::ATTEMPT);
+            // Some time is left for another connection.
+            let at_most = (deadline.rest() / 2).min(C::ATTEMPT);
             let failure = match self.attempt(at_most, &attempt) {
                 Some(Ok(value)) => return Ok(value),
                 Some(Err(error)) if !C::passes(&error) => {
@@ -267,6 +269,7 @@ impl<C: Client> Cluster<C> {
     }
 
     /// The result of a future, if it is there at the deadline.
+    #[cfg(feature = "tikv")]
     pub(in crate::kv) fn until<T>(
         &self,
         deadline: Deadline,

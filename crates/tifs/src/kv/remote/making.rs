@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use super::RemoteKv;
+use super::store::RemoteKv;
 use crate::error::{Error, Result};
 use crate::kv::{Commit, Scan, Space};
 
@@ -12,8 +12,12 @@ const PIECE: usize = 1024;
 /// Attempts to remove keys. Nobody else writes them.
 const ATTEMPTS: usize = 10;
 
-/// See [`RemoteKv::begin_making`].
-pub(super) fn begin<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> {
+/// Begins to make a volume. What an attempt left that did not come to its end is removed. A
+/// complete volume has the key `last` of its metadata, which is stored last.
+///
+/// # Errors
+/// `EEXIST` if there is a volume, or one that has lost that key. Those of the cluster.
+pub fn begin_making(store: &dyn RemoteKv, last: &[u8]) -> Result<()> {
     let name = &store.url().name;
     if store.get(Space::Meta, last)?.is_some() {
         let what = format!("the cluster has a volume {name} already");
@@ -34,8 +38,11 @@ pub(super) fn begin<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> 
     store.set_making(true)
 }
 
-/// See [`RemoteKv::undo_making`].
-pub(super) fn undo<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> {
+/// Removes everything of a volume that is not complete, or that is not to be. `last` as before.
+///
+/// # Errors
+/// Those of the cluster. The rest is removed when the volume is made again.
+pub fn undo_making(store: &dyn RemoteKv, last: &[u8]) -> Result<()> {
     // ORDER: first what a complete volume has, so that no part of one looks whole.
     store.set_making(true)?;
     remove(store, Space::Meta, &[last])?;
@@ -44,7 +51,7 @@ pub(super) fn undo<S: RemoteKv + ?Sized>(store: &S, last: &[u8]) -> Result<()> {
 }
 
 /// Removes all keys in both spaces.
-fn remove_all<S: RemoteKv + ?Sized>(store: &S) -> Result<()> {
+fn remove_all(store: &dyn RemoteKv) -> Result<()> {
     for space in [Space::Meta, Space::Data] {
         loop {
             let some = Scan::prefix(space, b"").keys_only().limit(PIECE);
@@ -59,7 +66,7 @@ fn remove_all<S: RemoteKv + ?Sized>(store: &S) -> Result<()> {
     Ok(())
 }
 
-fn remove<S: RemoteKv + ?Sized>(store: &S, space: Space, keys: &[&[u8]]) -> Result<()> {
+fn remove(store: &dyn RemoteKv, space: Space, keys: &[&[u8]]) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let mut transaction = store.begin()?;
         for key in keys {
@@ -158,7 +165,7 @@ mod tests {
             transaction.put(Space::Meta, key, b"v").unwrap();
         }
         assert_eq!(transaction.commit().unwrap(), Commit::Committed);
-        store.undo_making(b"S").unwrap();
+        undo_making(&store, b"S").unwrap();
         assert_eq!(store.get(Space::Meta, b"r").unwrap(), None);
         assert!(!store.cluster_is_making.load(Ordering::Relaxed));
     }

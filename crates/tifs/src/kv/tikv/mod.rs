@@ -1,8 +1,8 @@
 //! The store on a cluster that speaks TiKV's protocol.
 //!
 //! The keys of a volume begin with its name ([`keys`](super::remote::keys)). A transaction of the
-//! volume is an optimistic one of the cluster. It commits in one phase if it is small and all its keys are in
-//! one region, and else in two. It is durable then, so a sync has nothing to do.
+//! volume is an optimistic one of the cluster. It commits in one phase if it is small and all its
+//! keys are in one region, and else in two. It is durable then, so a sync has nothing to do.
 //!
 //! No commit is an async one: the client cannot finish those of a process that was killed, and
 //! their keys would be locked for ever.
@@ -14,19 +14,21 @@
 //! time of the cluster's timestamps, so no two clocks are compared:
 //!
 //! 1. Each transaction writes a *slot*, one of a fixed number of keys
-//!    ([`slots`](super::remote::slots)). It goes on only if its start is before the end of the lease.
+//!    ([`slots`](super::remote::slots)). It goes on only if its start is before the end of the
+//!    lease.
 //! 2. Another process takes the volume in one transaction that replaces the session and writes all
 //!    slots. It does so only if its start is after the end of the lease, or if it sees that the
 //!    process of the session has ended.
 //! 3. So an old transaction began before the new session did, and both write its slot. If the old
 //!    one commits first, the new session sees it. If not, it conflicts, whenever its requests
-//!    arrive. A process may be stopped at any point for any time.
+//!    arrive. A process may be stopped at any point for any time. Its reads may then be old ones:
+//!    only the next commit or begin finds out.
 //!
 //! # Commits without an answer
 //!
 //! The value of a slot identifies the last transaction there, so it tells later whether a commit
-//! was done ([`transaction`]). A commit is [`Undetermined`](super::Commit::Undetermined) only if
-//! the cluster does not answer that question either.
+//! was done ([`transaction`]). A commit is [`Undetermined`](super::Commit::Undetermined) if the
+//! cluster does not answer that question either, or if another mount has the volume since.
 //!
 //! # Costs
 //!
@@ -82,7 +84,7 @@ use crate::error::Result;
 /// answers.
 pub struct TikvKv {
     shared: Arc<Shared>,
-    /// Renews the lease, unless the store is only read.
+    /// Renews the lease and drops old values, unless the store is only read.
     upkeep: Mutex<Option<Upkeep>>,
 }
 

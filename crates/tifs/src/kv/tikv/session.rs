@@ -12,9 +12,10 @@ use super::client::{Cluster, options};
 use super::failures::has_surely_failed;
 use crate::error::{Error, Result};
 use crate::kv::remote::cluster::Deadline;
-use crate::kv::remote::holder::{Holder, taken_over, unix_time};
+use crate::kv::remote::holder::Holder;
 use crate::kv::remote::keys::Keys;
 use crate::kv::remote::process::Process;
+use crate::kv::remote::session::{taken_over, unix_time};
 use crate::kv::remote::slots::{Mark, SLOTS};
 
 /// The format of the record that this version writes.

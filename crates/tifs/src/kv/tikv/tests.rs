@@ -8,7 +8,7 @@ use titan_testkit::setup::eventually;
 
 use super::node::TestNode;
 use super::*;
-use crate::kv::{Commit, Direction};
+use crate::kv::{Commit, Direction, begin_making};
 
 fn put(store: &TikvKv, key: &[u8], value: &[u8]) -> Result<Commit> {
     let mut transaction = store.begin()?;
@@ -223,22 +223,22 @@ fn a_volume_that_was_not_made_to_its_end_is_made_anew() {
     let node = TestNode::new();
     let url = node.url("");
     let store = TikvKv::open(&url).unwrap();
-    store.begin_making(b"S").unwrap();
+    begin_making(&store, b"S").unwrap();
     assert_eq!(put(&store, b"part", b"v").unwrap(), Commit::Committed);
     store.close().unwrap();
     let store = TikvKv::open(&url).unwrap();
-    store.begin_making(b"S").unwrap();
+    begin_making(&store, b"S").unwrap();
     assert_eq!(store.get(Space::Meta, b"part").unwrap(), None);
     assert_eq!(put(&store, b"S", b"v").unwrap(), Commit::Committed);
     store.finish_making().unwrap();
-    let error = store.begin_making(b"S").unwrap_err();
+    let error = begin_making(&store, b"S").unwrap_err();
     assert!(error.to_string().contains("has a volume"), "{error}");
     // Nobody says that it is not complete, so nothing is removed.
     assert_eq!(put(&store, b"root", b"v").unwrap(), Commit::Committed);
     let mut transaction = store.begin().unwrap();
     transaction.delete(Space::Meta, b"S").unwrap();
     assert_eq!(transaction.commit().unwrap(), Commit::Committed);
-    let error = store.begin_making(b"S").unwrap_err();
+    let error = begin_making(&store, b"S").unwrap_err();
     assert!(error.to_string().contains("damaged volume"), "{error}");
     assert!(store.get(Space::Meta, b"root").unwrap().is_some());
     store.close().unwrap();

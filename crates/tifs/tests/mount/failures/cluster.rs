@@ -129,7 +129,12 @@ fn what_was_synced_survives_kills_of_the_mount_and_of_the_node() {
         let process = format!("in use by process {} of ", volume.process());
         let (url, other) = (node.url(""), other.to_str().unwrap());
         tifs(["mount", &url, other]).failed_with(&[&process, "unmount it"]);
-        volume.kill();
+        volume.kill_and_leave_mounted();
+        // Nobody serves it, so there is nothing to sync before.
+        let dump = volume.home().join("dump");
+        let dumped = tifs(["dump", &url, dump.to_str().unwrap()]);
+        assert_eq!(dumped.status, 0, "{dumped:?}");
+        volume.detach();
         // Its process has ended, so its lease does not matter.
         volume.mount();
         assert_eq!(fs::read(volume.join("large")).unwrap(), large);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -49,11 +50,10 @@ fn a_mount_that_was_stopped_past_its_lease_never_writes_again() {
         fs::create_dir(&other).unwrap();
         let log = format!("log={}/other.log", first.home().display());
         let mount = ["mount", &url, other.to_str().unwrap(), "-o", &log];
-        let stopped = Pid::from_raw(first.process().cast_signed()).unwrap();
-        kill_process(stopped, Signal::STOP).unwrap();
+        signal(first, Signal::STOP);
         eventually("the lease ends", || tifs(mount).status == 0);
         write_durably(&other.join("f"), b"second").unwrap();
-        kill_process(stopped, Signal::CONT).unwrap();
+        signal(first, Signal::CONT);
         let refused = write_durably(&first.join("f"), b"too late").unwrap_err();
         assert_ne!(refused.kind(), ErrorKind::NotFound, "{refused}");
         eventually("the log says why", || first.log().contains("taken over by"));
@@ -103,7 +103,9 @@ fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
             let what = Death::ALL[usize::from(random.u8(..)) % Death::ALL.len()];
             println!("round {round}: {what:?}");
             let ends = AtomicBool::new(false);
-            let root = volume.path();
+            // A path that leads to the mount alone, also when it is gone.
+            let held = File::open(volume.path()).unwrap();
+            let root = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
             let ahead = Duration::from_millis(random.u64(50..600));
             let written = std::thread::scope(|scope| {
                 let writer = scope.spawn(|| write_until(&root, round, &ends));
@@ -112,7 +114,10 @@ fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
                 ends.store(true, Ordering::Relaxed);
                 writer.join().unwrap()
             });
+            drop(held);
             what.heal(etcd, volume);
+            let root = volume.path();
+            eventually("the mount goes on", || fs::read_dir(&root).is_ok());
             known.extend(written);
             remove_unfinished(&root);
             for (path, content) in &known {
@@ -141,6 +146,12 @@ fn write_until(root: &Path, round: u32, ends: &AtomicBool) -> BTreeMap<PathBuf, 
     written
 }
 
+/// Sends a signal to the process of a mount.
+fn signal(volume: &Volume, signal: Signal) {
+    let process = Pid::from_raw(volume.process().cast_signed()).unwrap();
+    kill_process(process, signal).unwrap();
+}
+
 /// Removes files that lack data: an unmount would say so.
 fn remove_unfinished(root: &Path) {
     for entry in fs::read_dir(root).unwrap() {
@@ -164,16 +175,20 @@ enum Death {
     OfTheMount,
     SleepOfTheLeader,
     SleepOfAFollower,
+    SleepOfAMajority,
+    SleepOfTheMount,
 }
 
 impl Death {
-    const ALL: [Death; 6] = [
+    const ALL: [Death; 8] = [
         Death::OfTheLeader,
         Death::OfAFollower,
         Death::OfAMajority,
         Death::OfTheMount,
         Death::SleepOfTheLeader,
         Death::SleepOfAFollower,
+        Death::SleepOfAMajority,
+        Death::SleepOfTheMount,
     ];
 
     /// Kills or stops, and lets the writer meet that.
@@ -190,11 +205,19 @@ impl Death {
             Death::OfTheMount => volume.kill(),
             Death::SleepOfTheLeader => etcd.stop(leader),
             Death::SleepOfAFollower => etcd.stop(follower),
+            Death::SleepOfAMajority => {
+                etcd.stop(leader);
+                etcd.stop(follower);
+            }
+            Death::SleepOfTheMount => signal(volume, Signal::STOP),
         }
         std::thread::sleep(Duration::from_millis(random.u64(100..3000)));
-        if matches!(self, Death::OfAMajority) {
-            // Or the writer would wait until its deadline.
-            etcd.restart(leader);
+        // Or the writer would wait until its deadline, or for ever.
+        match self {
+            Death::OfAMajority => etcd.restart(leader),
+            Death::SleepOfAMajority => etcd.go_on(leader),
+            Death::SleepOfTheMount => signal(volume, Signal::CONT),
+            _ => {}
         }
     }
 

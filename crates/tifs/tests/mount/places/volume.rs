@@ -205,6 +205,11 @@ impl Volume {
     /// Kills the process that serves the mount, as `kill -9` does, and takes the dead mount away.
     pub fn kill(&mut self) {
         self.kill_and_leave_mounted();
+        self.detach();
+    }
+
+    /// Takes a dead mount away.
+    pub fn detach(&self) {
         unmount(self.path(), UnmountFlags::DETACH).unwrap();
     }
 
