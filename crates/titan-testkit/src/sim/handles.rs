@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use titan::Result;
 use titan::vfs::{FileLock, PunchableFile, ReadableFile, WritableFile};
+use titan::{Bytes, Result};
 
 use super::op::{Call, FileId, FsOp, OpKind, Purpose};
 use super::vfs::{SimVfs, append_op};
@@ -42,6 +42,21 @@ impl WritableFile for Writer {
         })?;
         self.appended += data.len() as u64;
         Ok(())
+    }
+
+    fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        let call = Call {
+            len: start.len(),
+            ..Call::new(OpKind::Overwrite, &self.path)
+        };
+        self.vfs.perform(&call, "overwrite", |_| {
+            Ok(FsOp::Write {
+                path: Arc::clone(&self.path),
+                file: self.file,
+                offset: 0,
+                data: Bytes::copy_from_slice(start),
+            })
+        })
     }
 
     fn cut_failed_append(&mut self) -> Result<()> {

@@ -49,6 +49,8 @@ macro_rules! op_kinds {
 op_kinds! {
     Create = "create",
     Append = "append",
+    /// `overwrite_start`.
+    Overwrite = "overwrite",
     /// `cut_failed_append`.
     Cut = "cut",
     PunchHole = "punch-hole",
@@ -88,7 +90,7 @@ pub struct Call<'a> {
     pub to: Option<&'a Path>,
     /// The offset of a read or hole.
     pub offset: u64,
-    /// Number of bytes that are read, appended or punched out.
+    /// Number of bytes that are read, appended, replaced or punched out.
     pub len: usize,
 }
 
@@ -133,7 +135,7 @@ pub enum FsOp {
         /// The bytes.
         data: Bytes,
     },
-    /// Bytes were written at any offset, as by a system call.
+    /// Bytes were written at any offset, as by a system call, or replaced at the start.
     Write {
         /// The path the file was opened by.
         path: Arc<Path>,

@@ -92,10 +92,19 @@ impl RecordHeader {
 
     /// The header of a record with this key and stored value.
     pub(crate) fn of(key: &[u8], stored: &[u8]) -> Self {
+        Self::with(
+            key.len(),
+            stored.len() as u64,
+            BlobChecksum::of(key, stored),
+        )
+    }
+
+    /// The header of a record with a key and a stored value of these lengths and this checksum.
+    pub(crate) fn with(key_len: usize, value_len: u64, checksum: BlobChecksum) -> Self {
         RecordHeader {
-            key_len: key.len() as u64,
-            value_len: stored.len() as u64,
-            blob_checksum: BlobChecksum::of(key, stored).masked(),
+            key_len: key_len as u64,
+            value_len,
+            blob_checksum: checksum.masked(),
         }
     }
 

@@ -46,6 +46,7 @@ mod reader;
 mod records;
 mod relocation;
 mod separator;
+mod value_file;
 mod writer;
 
 pub use fetcher::BlobReaders;
@@ -60,6 +61,7 @@ pub use records::{BlobRecord, Records};
 pub(crate) use relocation::RelocationBuilder;
 pub use relocation::RelocationMap;
 pub(crate) use separator::{BlobSeparator, SeparatorOptions};
+pub(crate) use value_file::ValueFile;
 pub use writer::BlobFileSummary;
 pub(crate) use writer::BlobFileWriter;
 

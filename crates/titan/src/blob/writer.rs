@@ -6,7 +6,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::blob::layout::{FileFooter, FileHeader, RecordHeader};
+use bytes::Bytes;
+
+use crate::blob::layout::{BlobChecksum, FileFooter, FileHeader, RecordHeader};
 use crate::blob::reader::RawRecord;
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobIndex;
@@ -60,12 +62,7 @@ impl BlobFileWriter {
         direct_io: bool,
     ) -> Result<Self> {
         let path = FileKind::Blob(number).path(dir);
-        let mut output = Output {
-            file: vfs.create_bulk(&path, direct_io)?,
-            path,
-            buffer: Vec::with_capacity(BUFFER_SIZE),
-            appended: 0,
-        };
+        let mut output = Output::new(vfs.create_bulk(&path, direct_io)?, path);
         output.put(
             &FileHeader {
                 column_family: cf,
@@ -145,6 +142,58 @@ impl BlobFileWriter {
         Ok(value_offset)
     }
 
+    /// Copies a record of another file that is too long for memory, unchanged, and returns the
+    /// offset of its value. `front` has its header and its key; `pieces` returns the next bytes of
+    /// its stored value, of which there are `size`, and `None` after the last.
+    ///
+    /// # Errors
+    /// `Corruption` if the record does not match its checksums or is not of this size: this file is
+    /// of no use then.
+    pub(crate) fn copy(
+        &mut self,
+        front: &[u8],
+        size: u64,
+        pieces: impl FnMut() -> Result<Option<Bytes>>,
+    ) -> Result<u64> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        self.try_copy(front, size, pieces)
+            .inspect_err(|e| self.failed = Some(e.clone()))
+    }
+
+    fn try_copy(
+        &mut self,
+        front: &[u8],
+        size: u64,
+        mut pieces: impl FnMut() -> Result<Option<Bytes>>,
+    ) -> Result<u64> {
+        let header = RecordHeader::decode(front)?;
+        let key = front.get(RecordHeader::LEN..).unwrap_or_default();
+        if (header.key_len, header.value_len) != (key.len() as u64, size) {
+            return Err(Error::corruption(
+                "blob record has other lengths than its pointer",
+            ));
+        }
+        let value_offset = self.output.position() + front.len() as u64;
+        self.output.put(front)?;
+        let mut checksum = BlobChecksum::of_key(key);
+        while let Some(piece) = pieces()? {
+            checksum.add(&piece);
+            self.output.put(&piece)?;
+        }
+        if !mutant!(long_record_copied_unverified) {
+            header.verify_checksum(checksum)?;
+        }
+        invariant!(
+            self.output.position() == value_offset + size,
+            "a record of {size} bytes was copied, and ends at {}",
+            self.output.position()
+        );
+        self.count += 1;
+        Ok(value_offset)
+    }
+
     /// Bytes of the file so far, with buffered ones, without the footer.
     pub(crate) fn file_size(&self) -> u64 {
         self.output.position()
@@ -162,10 +211,7 @@ impl BlobFileWriter {
         self.output.flush()?;
         // ORDER: records are durable before the caller installs a table that points to them.
         if !mutant!(blob_file_sync_left_out) {
-            self.output
-                .file
-                .sync()
-                .map_err(|e| e.in_file(&self.output.path))?;
+            self.output.sync()?;
         }
         Ok(BlobFileSummary {
             number: self.number,
@@ -177,7 +223,7 @@ impl BlobFileWriter {
 }
 
 /// The buffered file.
-struct Output {
+pub(super) struct Output {
     file: Box<dyn WritableFile>,
     path: PathBuf,
     buffer: Vec<u8>,
@@ -186,12 +232,34 @@ struct Output {
 }
 
 impl Output {
+    /// An empty file.
+    pub(super) fn new(file: Box<dyn WritableFile>, path: PathBuf) -> Self {
+        Output {
+            file,
+            path,
+            buffer: Vec::with_capacity(BUFFER_SIZE),
+            appended: 0,
+        }
+    }
+
     /// The offset of the next byte.
-    fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.appended + self.buffer.len() as u64
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Replaces the first bytes of the file: whole blocks of 4 KiB, or all that there are.
+    pub(super) fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        if self.appended > 0 {
+            let overwritten = self.file.overwrite_start(start);
+            return overwritten.map_err(|e| e.in_file(&self.path));
+        }
+        if let Some(buffered) = self.buffer.get_mut(..start.len()) {
+            buffered.copy_from_slice(start);
+        }
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<()> {
         let room = BUFFER_SIZE.saturating_sub(self.buffer.len());
         let Some((head, rest)) = bytes.split_at_checked(room) else {
             self.buffer.extend_from_slice(bytes);
@@ -217,12 +285,17 @@ impl Output {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<()> {
+    pub(super) fn flush(&mut self) -> Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let outcome = self.append(&buffer);
         buffer.clear();
         self.buffer = buffer;
         outcome
+    }
+
+    /// Makes what was flushed durable.
+    pub(super) fn sync(&mut self) -> Result<()> {
+        self.file.sync().map_err(|e| e.in_file(&self.path))
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {

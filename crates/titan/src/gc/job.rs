@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::live::LiveFile;
 use super::rate::STEP;
 use super::selection::Collection;
-use super::source::{Source, window_of};
+use super::source::{CopiedRecord, Source, window_of};
 use crate::blob::{BlobFileWriter, BlobReaders, MovedRecord, RelocationBuilder};
 use crate::compaction::building::job_env::{JobEnv, OutputFamily};
 use crate::error::Result;
@@ -156,7 +156,7 @@ fn copy(
         let Some(source) = sources.get_mut(first) else {
             break;
         };
-        if let Some((record, raw)) = source.take()? {
+        if source.key().is_some() {
             let writer = match &mut writer {
                 Some(writer) => writer,
                 empty => empty.insert(BlobFileWriter::create(
@@ -168,8 +168,16 @@ fn copy(
                     env.direct_io,
                 )?),
             };
-            let to = writer.add_raw(&raw)?;
-            written += record.len();
+            let Some(copied) = source.copy_to(writer, context.limit_rate)? else {
+                break;
+            };
+            let CopiedRecord {
+                record,
+                to,
+                limited,
+            } = copied;
+            written += record.len() - limited;
+            reported += limited;
             let offset = record.reference.offset;
             moved.add(record.logical, MovedRecord { offset, to });
         }

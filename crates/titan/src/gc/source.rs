@@ -8,15 +8,16 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::live::LiveRecord;
-use crate::blob::{BlobReaders, RawRecord};
+use crate::blob::{BlobFileWriter, BlobReaders, RawRecord};
 use crate::error::Result;
 use crate::format::BlobFileNumber;
+use crate::format::blob_index::BLOB_RECORD_HEADER_LEN;
 use crate::format::file_name::FileKind;
 use crate::open_files::OpenFiles;
 
 /// Bytes that the windows of all sources of a collection take together.
 const WINDOWS: u64 = 32 << 20;
-/// The most that one source reads at once, unless a record is longer.
+/// The most that one source reads at once.
 const MAX_WINDOW: u64 = 1 << 20;
 /// The most dead bytes between two records of a window.
 const MAX_GAP: u64 = 64 << 10;
@@ -41,11 +42,20 @@ pub(super) struct Source<'a> {
     bytes_read: u64,
 }
 
+/// A record that was copied.
+pub(super) struct CopiedRecord {
+    pub(super) record: LiveRecord,
+    /// The offset of its value in the new file.
+    pub(super) to: u64,
+    /// Bytes of it for which the rate was limited already.
+    pub(super) limited: u64,
+}
+
 /// The record that a source is at.
 enum Current {
     /// Verified.
     Whole(LiveRecord, RawRecord),
-    /// It exceeds a window, and is yet to be read: its key, as stored.
+    /// It exceeds a window, and is yet to be read: its header and key, as stored.
     Long(LiveRecord, Bytes),
 }
 
@@ -77,26 +87,65 @@ impl<'a> Source<'a> {
     pub(super) fn key(&self) -> Option<&[u8]> {
         match self.current.as_ref()? {
             Current::Whole(_, raw) => Some(raw.key()),
-            Current::Long(_, key) => Some(key),
+            Current::Long(_, front) => front.get(BLOB_RECORD_HEADER_LEN as usize..),
         }
     }
 
-    /// Returns the record that the cursor is at, verified, and goes to the next; `None` after the
-    /// last.
+    /// Copies the record that the cursor is at to `writer`, verified, and goes to the next; `None`
+    /// after the last. A record that exceeds a window is copied in pieces, and `limit_rate` is
+    /// called for each, with the bytes that were read and written.
     ///
     /// # Errors
-    /// `Corruption` with file and offset if a record is not as its pointers say (BLOB-1).
-    pub(super) fn take(&mut self) -> Result<Option<(LiveRecord, RawRecord)>> {
-        let taken = match self.current.take() {
+    /// `Corruption` with file and offset if a record is not as its pointers say (BLOB-1): `writer`
+    /// is of no use then.
+    pub(super) fn copy_to(
+        &mut self,
+        writer: &mut BlobFileWriter,
+        limit_rate: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<Option<CopiedRecord>> {
+        let copied = match self.current.take() {
             None => return Ok(None),
-            Some(Current::Whole(record, raw)) => (record, raw),
-            Some(Current::Long(record, _)) => {
-                let bytes = self.read(record.start(), record.end())?;
-                (record, self.verified(&record, bytes)?)
-            }
+            Some(Current::Whole(record, raw)) => CopiedRecord {
+                record,
+                to: writer.add_raw(&raw)?,
+                limited: 0,
+            },
+            Some(Current::Long(record, front)) => CopiedRecord {
+                record,
+                to: self.copy_long(&record, &front, writer, limit_rate)?,
+                limited: record.len(),
+            },
         };
         self.advance()?;
-        Ok(Some(taken))
+        Ok(Some(copied))
+    }
+
+    fn copy_long(
+        &mut self,
+        record: &LiveRecord,
+        front: &[u8],
+        writer: &mut BlobFileWriter,
+        limit_rate: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<u64> {
+        let mut at = record.at;
+        let pieces = || {
+            let end = record.end().min(at + MAX_WINDOW);
+            if at >= end {
+                return Ok(None);
+            }
+            let piece = self.read(at, end)?;
+            limit_rate(2 * (end - at))?;
+            at = end;
+            Ok(Some(piece))
+        };
+        let copied = writer.copy(front, record.reference.size, pieces);
+        copied.map_err(|e| match e.is_corruption() {
+            true => e.at(
+                Path::new(&FileKind::Blob(self.number).name()),
+                record.start(),
+            ),
+            false => e,
+        })
     }
 
     /// The physical file.
@@ -116,8 +165,7 @@ impl<'a> Source<'a> {
             return Ok(());
         };
         let current = if record.len() > self.window_size {
-            let key = record.at - u64::from(record.reference.key_len);
-            Current::Long(record, self.read(key, record.at)?)
+            Current::Long(record, self.read(record.start(), record.at)?)
         } else {
             let window_end = self.window_start + self.window.len() as u64;
             if record.start() < self.window_start || record.end() > window_end {
@@ -158,6 +206,7 @@ impl<'a> Source<'a> {
         }
         end
     }
+
     fn verified(&self, record: &LiveRecord, bytes: Bytes) -> Result<RawRecord> {
         let raw = RawRecord::verified(bytes, record.reference.key_len as usize);
         let name = FileKind::Blob(self.number).name();

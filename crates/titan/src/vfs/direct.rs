@@ -29,7 +29,12 @@ struct AlignedBuffer {
 
 impl AlignedBuffer {
     fn new() -> Self {
-        let memory = vec![0; BUFFER + BLOCK];
+        Self::of(BUFFER)
+    }
+
+    /// With room for so many bytes.
+    fn of(room: usize) -> Self {
+        let memory = vec![0; room + BLOCK];
         let start = memory.as_ptr().align_offset(BLOCK).min(BLOCK);
         AlignedBuffer {
             memory,
@@ -41,12 +46,21 @@ impl AlignedBuffer {
     /// Appends as much of `data` as fits; returns how many bytes that was.
     fn fill(&mut self, data: &[u8]) -> usize {
         let at = self.start + self.len;
-        let n = data.len().min(BUFFER - self.len);
+        let n = data.len().min(self.memory.len() - BLOCK - self.len);
         if let (Some(room), Some(taken)) = (self.memory.get_mut(at..at + n), data.get(..n)) {
             room.copy_from_slice(taken);
             self.len += n;
         }
         n
+    }
+
+    /// Replaces its first bytes by as many of `data`, as far as it has them.
+    fn replace_start(&mut self, data: &[u8]) {
+        let n = data.len().min(self.len);
+        let old = self.memory.get_mut(self.start..self.start + n);
+        if let (Some(old), Some(new)) = (old, data.get(..n)) {
+            old.copy_from_slice(new);
+        }
     }
 
     /// The content, padded with zeros to whole blocks.
@@ -113,6 +127,19 @@ impl WritableFile for DirectFile {
         Ok(())
     }
 
+    fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        let written = start.len().min(self.written as usize);
+        let (written, buffered) = start.split_at(written);
+        self.buffer.replace_start(buffered);
+        if written.is_empty() {
+            return Ok(());
+        }
+        let mut aligned = AlignedBuffer::of(written.len());
+        aligned.fill(written);
+        let outcome = self.file.write_all_at(aligned.padded(), 0);
+        outcome.map_err(|e| Error::io(e, "overwrite", &self.path))
+    }
+
     fn sync(&mut self) -> Result<()> {
         let len = self.written + self.buffer.len as u64;
         self.write_buffer()?;
@@ -169,6 +196,35 @@ mod tests {
             }
             file.sync().unwrap();
             assert!(std::fs::read(&path).unwrap() == expected, "case {case}");
+        }
+    }
+
+    #[test]
+    fn the_start_is_replaced_wherever_it_is() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        for (len, is_synced) in [
+            (BLOCK, false),
+            (BLOCK, true),
+            (BUFFER + 5, false),
+            (3 * BUFFER, true),
+        ] {
+            let path = dir.path().join("file");
+            let Some(mut file) = DirectFile::create(At::of_process(&path)).unwrap() else {
+                eprintln!("skipped: no direct I/O here");
+                return;
+            };
+            let mut expected = vec![1; len];
+            file.append(&expected).unwrap();
+            if is_synced {
+                file.sync().unwrap();
+            }
+            file.overwrite_start(&[2; BLOCK]).unwrap();
+            expected[..BLOCK].fill(2);
+            file.append(b"end").unwrap();
+            expected.extend_from_slice(b"end");
+            file.sync().unwrap();
+            let found = std::fs::read(&path).unwrap();
+            assert!(found == expected, "of {len} bytes");
         }
     }
 

@@ -30,6 +30,13 @@ impl WritableFile for MemoryFile {
         Ok(())
     }
 
+    fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        if let Some(old) = self.0.write().get_mut(..start.len()) {
+            old.copy_from_slice(start);
+        }
+        Ok(())
+    }
+
     fn sync(&mut self) -> Result<()> {
         Ok(())
     }

@@ -171,6 +171,10 @@ impl WritableFile for Writing {
         self.file.append(data)
     }
 
+    fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        self.file.overwrite_start(start)
+    }
+
     fn sync(&mut self) -> Result<()> {
         let one_less = |count: usize| count.checked_sub(1);
         let failing = self

@@ -16,7 +16,7 @@
 //! 5. An open file stays readable after its name was removed.
 //! 6. Zeros may follow the bytes appended to a [`Vfs::create_log`] file, after a crash too.
 //! 7. A punched hole reads as zeros at once; until a sync, a crash of the machine may restore the
-//!    old content, for each block separately.
+//!    old content, for each block separately. So it may after [`WritableFile::overwrite_start`].
 
 mod at;
 mod copy;
@@ -232,13 +232,24 @@ pub enum Access {
     Sequential,
 }
 
-/// A file being written from front to back.
+/// A file being written from front to back; only its start may be written again.
 pub trait WritableFile: Send + Sync {
     /// Appends all of `data`. On an error an unknown prefix of it may have been appended.
     fn append(&mut self, data: &[u8]) -> Result<()>;
 
     /// Makes all appended bytes and the file's size durable.
     fn sync(&mut self) -> Result<()>;
+
+    /// Replaces the first bytes of the file by as many others. They are whole blocks of 4 KiB, and
+    /// all of them were appended before. Unsupported by default: then
+    /// [`put_reader`](crate::ColumnFamily::put_reader) stores no value that it would have to write
+    /// piece by piece.
+    fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        let _ = start;
+        Err(Error::unsupported(
+            "the file system changes no bytes of a file",
+        ))
+    }
 
     /// Cuts off what an append that failed has left: the file ends with the last append that
     /// succeeded. A crash of the machine may bring it back until a sync has returned. Needs no

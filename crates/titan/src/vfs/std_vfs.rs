@@ -269,6 +269,11 @@ impl WritableFile for StdWritable {
             .map_err(failed("append", &self.path))
     }
 
+    fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        let written = self.file.write_all_at(start, 0);
+        written.map_err(failed("overwrite", &self.path))
+    }
+
     fn sync(&mut self) -> Result<()> {
         if mutant!(std_file_not_synced) {
             return Ok(());
@@ -324,6 +329,10 @@ impl WritableFile for BufferedBulk {
             true => self.sync(),
             false => Ok(()),
         }
+    }
+
+    fn overwrite_start(&mut self, start: &[u8]) -> Result<()> {
+        self.file.overwrite_start(start)
     }
 
     fn sync(&mut self) -> Result<()> {

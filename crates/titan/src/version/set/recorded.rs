@@ -115,6 +115,8 @@ impl Recorded {
             statistics: _,
             manifest: _,
             clock: _,
+            // In the last sequence number.
+            newest_in_tables: _,
         } = set;
         let DatabaseRecord {
             max_column_family,
@@ -130,7 +132,7 @@ impl Recorded {
         } = record;
         let Counters {
             next_file,
-            last_sequence,
+            last_sequence: _,
         } = &**counters;
         let families = families.iter();
         Recorded {
@@ -141,7 +143,7 @@ impl Recorded {
             settings: settings.clone(),
             unknown: unknown.clone(),
             next_file: FileNumber(load(next_file)),
-            last_sequence: SequenceNumber(load(last_sequence)),
+            last_sequence: set.last_sequence(),
         }
     }
 

@@ -210,6 +210,23 @@ fn every_field_survives_edits_and_a_new_manifest() {
 }
 
 #[test]
+fn the_sequence_numbers_of_tables_are_used_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut set, options) = full_set(dir.path());
+    // As of a value that is not published yet.
+    let newest = SequenceNumber(2000);
+    let mut edit = full_edit(ONE);
+    edit.new_files[0].1.largest_seq = newest;
+    set.apply(vec![edit]).unwrap();
+    assert_eq!(set.counters.last_sequence(), SequenceNumber(1000));
+    for _ in 0..2 {
+        let found = recovered(&set.vfs, dir.path(), &options).unwrap();
+        assert_eq!(found.counters.last_sequence(), newest);
+        set.start_manifest().unwrap();
+    }
+}
+
+#[test]
 fn the_largest_family_id_is_never_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let (mut set, options) = full_set(dir.path());

@@ -263,6 +263,7 @@ impl RecoveredState {
             statistics,
             manifest: ManifestWriter::new(options.db.max_manifest_file_size, Some(self.manifest)),
             clock: Arc::clone(&options.db.clock),
+            newest_in_tables: SequenceNumber::ZERO,
         })
     }
 }
@@ -432,6 +433,7 @@ impl VersionSet {
             statistics,
             manifest: ManifestWriter::new(options.db.max_manifest_file_size, None),
             clock: Arc::clone(&options.db.clock),
+            newest_in_tables: SequenceNumber::ZERO,
         }
     }
 }

@@ -36,11 +36,20 @@ pub struct VersionSet {
     pub(super) statistics: Arc<Statistics>,
     pub(super) manifest: ManifestWriter,
     pub(super) clock: Arc<dyn SystemClock>,
+    /// The newest sequence number of the tables that edits of this set have added. It is newer than
+    /// the published one between the installation of a value that its writer has put into a table,
+    /// and its publication.
+    pub(super) newest_in_tables: SequenceNumber,
 }
 
 impl VersionSet {
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// The last sequence number that is in use. RocksDB continues after that of the last edit.
+    pub(super) fn last_sequence(&self) -> SequenceNumber {
+        self.counters.last_sequence().max(self.newest_in_tables)
     }
 
     pub(crate) fn obsolete(&self) -> &Arc<ObsoleteFiles> {
@@ -199,11 +208,19 @@ impl VersionSet {
             }
         })?;
         self.state_invariants(&edits)?;
+        let added = edits.iter().flat_map(|edit| &edit.new_files);
+        let added = added.filter(|(_, table)| table.knows_sequences());
+        let newest = added.map(|(_, table)| table.largest_seq).max();
+        let newest = newest.unwrap_or_default().max(self.last_sequence());
         let grouped = edits.len() > 1;
         let count = edits.len() as u32;
         for (edit, i) in edits.iter_mut().zip(1..) {
             edit.next_file_number = Some(self.counters.next_file_number());
-            edit.last_sequence = Some(self.counters.last_sequence());
+            // ORDER: with the tables that have it: a later edit or batch must not use it again.
+            edit.last_sequence = Some(match mutant!(sequence_of_a_table_not_recorded) {
+                true => self.counters.last_sequence(),
+                false => newest,
+            });
             edit.atomic_group_remaining = grouped.then_some(count - i);
         }
         if mutant!(files_deleted_before_edit) {
@@ -215,6 +232,7 @@ impl VersionSet {
             }
         }
         self.log(&mut edits)?;
+        self.newest_in_tables = newest;
 
         for min in edits.iter().filter_map(|edit| edit.min_log_number_to_keep) {
             self.record.note_min_log_number(min);
@@ -469,7 +487,7 @@ impl VersionSet {
         let mut edits = vec![VersionEdit {
             prev_log_number: Some(FileNumber(0)),
             next_file_number: Some(self.counters.next_file_number()),
-            last_sequence: Some(self.counters.last_sequence()),
+            last_sequence: Some(self.last_sequence()),
             max_column_family: (!forgets_ids).then_some(self.record.max_column_family),
             min_log_number_to_keep: (!forgets_logs).then_some(self.record.min_log_number_to_keep),
             db_id: Some(self.record.db_id.clone()),
