@@ -1,7 +1,8 @@
 //! Files of any size, stored and read in little memory.
 //!
-//! A value is written from memory, so a file is stored in parts, and exists once its length is
-//! written. A value is read as a stream, or from any offset on, without the rest of it.
+//! A value comes from a reader, and is read as a stream, or from any offset on, without the rest of
+//! it: so a file that is written once is a value. These files are stored in parts, since then they
+//! could grow, or be written at several places; a file exists once its length is written.
 //!
 //! `cargo run -p titandb --example large_files`
 
@@ -150,12 +151,17 @@ pub(crate) fn main() -> Result<()> {
     files.remove("film")?;
     assert_eq!(files.parts.keys(..).count(), 0);
 
-    // A value that fits in memory once, when it is written, needs no parts.
-    files.db.put("song", vec![3; 5_000_000])?;
-    files.db.flush()?;
+    // What is written once needs no parts.
+    assert_eq!(files.db.put_reader("song", all_of(3, 5))?, 5 << 20);
+    let half = files.db.put_reader("song", all_of(4, 2).chain(Broken));
+    let why = half.map_err(|e| (e.kind(), e.io_kind()));
+    assert_eq!(
+        why,
+        Err((ErrorKind::Io, Some(io::ErrorKind::ConnectionReset)))
+    );
     let mut end = Vec::new();
     if let Some(song) = files.db.get_lazy("song")? {
-        assert_eq!(song.len(), Some(5_000_000)); // nothing is read yet
+        assert_eq!(song.len(), Some(5 << 20)); // nothing is read yet
         let mut reader = song.reader();
         reader.seek(SeekFrom::End(-1000))?;
         reader.read_to_end(&mut end)?;

@@ -36,7 +36,8 @@ pub trait CommitHook: Send + Sync {
     /// The data of a family changes in a range without passing as operations, and the change
     /// becomes visible when this returns. It has the effect of an operation with this sequence
     /// number after all those that the hook has seen up to it. Today that happens when a family is
-    /// dropped.
+    /// dropped, and when [`ColumnFamily::put_reader`](crate::ColumnFamily::put_reader) sets a key:
+    /// the value is not in memory. The number is that of the put then, which no operation has.
     ///
     /// Compactions and garbage collections change no data and are not reported. A
     /// [compaction filter](crate::ColumnFamilyOptions) does, and is not reported either: it must

@@ -202,6 +202,21 @@ impl Error {
         Self::of_system(error, action).in_file(path)
     }
 
+    /// The error of a reader of the application that gives a value. That of a value of a database,
+    /// which became an `io::Error` in between, is itself again.
+    pub(crate) fn of_reader(error: std::io::Error) -> Self {
+        let doing = "reading the value to be put";
+        let own = error.get_ref().and_then(|e| e.downcast_ref::<Error>());
+        if let Some(own) = own {
+            return own.clone().context(doing);
+        }
+        let mut reading = Self::new(ErrorKind::Io, doing);
+        let inner = Arc::make_mut(&mut reading.0);
+        inner.io_kind = Some(error.kind());
+        inner.source = Some(Arc::new(error));
+        reading
+    }
+
     fn of_system(error: std::io::Error, action: &str) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,

@@ -60,7 +60,7 @@
 //! | `counters` | merge operators: a built-in one, and one of the program |
 //! | `sessions` | time to live |
 //! | `time_series` | ranges, prefixes, deletion of ranges |
-//! | `large_files` | storing in parts, reading as a stream and at offsets |
+//! | `large_files` | storing from readers, whole or in parts, reading as a stream and at offsets |
 //! | `backup` | snapshot, checkpoint, restore |
 //! | `rocksdb` | taking over a directory of RocksDB, and the way back |
 //! | `viewer` | reading beside the process that writes |

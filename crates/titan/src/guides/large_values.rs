@@ -42,35 +42,36 @@
 //! # Writing
 //!
 //! A put has its value in memory: once as the caller's, once in the memtable until that is flushed,
-//! and the log has a copy on the device. So a value that is larger than one wants in memory is
-//! stored in parts of some megabytes, and exists once its length is written. The example
-//! `large_files` of this crate has that as a program of 100 lines:
+//! and the log has a copy on the device. A value that is larger than one wants in memory comes from
+//! a reader, by [`put_reader`](crate::ColumnFamily::put_reader), and takes 3 MiB:
 //!
 //! ```
 //! # fn main() -> titan::Result<()> {
 //! # let dir = tempfile::tempdir()?;
 //! # let path = dir.path();
-//! # use titan::{Db, Options, WriteOptions};
+//! # use std::io::Read;
+//! # use titan::{Db, Options};
 //! # let db = Db::open(path, &Options::default())?;
-//! use std::io::Read;
-//!
-//! # let mut source = std::io::repeat(7).take(10_000_000);
-//! let (mut len, mut part) = (0, Vec::new());
-//! for number in 0_u64.. {
-//!     part.clear();
-//!     source.by_ref().take(4 << 20).read_to_end(&mut part)?;
-//!     if part.is_empty() {
-//!         break;
-//!     }
-//!     db.put([b"part/film/", &number.to_be_bytes()[..]].concat(), &part)?;
-//!     len += part.len() as u64;
-//! }
-//! // Synced, with all parts before it.
-//! db.put_with("length/film", len.to_be_bytes(), &WriteOptions::synced())?;
-//! # assert_eq!((len, db.prefix("part/film/").count()), (10_000_000, 3));
+//! # let source = std::io::repeat(7).take(10_000_000);
+//! let len = db.put_reader("film", source)?;
+//! assert_eq!(db.get_lazy("film")?.unwrap().len(), Some(len));
 //! # db.close()
 //! # }
 //! ```
+//!
+//! The value is there whole or not at all, whatever happens to the reader, and it is durable on
+//! return. It is written once, to a blob file of its own, and never compressed. Each call syncs
+//! several files and flushes the family, so it is for values of megabytes, not for many small ones.
+//! It is no part of a batch or a transaction: to set other keys with it, put the value at a new key
+//! first, and then that key with the others.
+//!
+//! Garbage collection copies in pieces, too. These still have a whole value in memory: `get`,
+//! `multi_get`, `value` of an iterator, which may read the next value ahead, a check of the files,
+//! a merge, a compaction filter that reads values, and a compaction after `enable_blob_files` was
+//! turned off.
+//!
+//! A file that is written at several places, or grows, is stored in parts of some megabytes, as in
+//! the example `large_files` of this crate.
 //!
 //! # Space
 //!

@@ -32,6 +32,7 @@ mod layers;
 mod life_cycles;
 mod openings;
 mod prefixes;
+mod put_reader;
 mod reads;
 mod refused_commit;
 mod resources;

@@ -11,6 +11,7 @@
     reason = "tests fail by panicking"
 )]
 
+use std::io::Read;
 use std::ops::RangeInclusive;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -257,4 +258,88 @@ fn a_large_value_is_read_in_little_memory() {
     assert_eq!(copied, SIZE as u64);
     let peak = take_peak_bytes() - before;
     assert!(peak < 2 << 20, "{peak} bytes for a value of {SIZE}");
+}
+
+/// Gives the bytes of a value without having them.
+struct Film {
+    left: u64,
+    rng: fastrand::Rng,
+}
+
+impl Read for Film {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let len = buf.len().min(self.left as usize);
+        self.rng.fill(&mut buf[..len]);
+        self.left -= len as u64;
+        Ok(len)
+    }
+}
+
+#[test]
+fn a_large_value_is_put_and_copied_in_little_memory() {
+    const SIZE: u64 = 300 << 20;
+    const MOST: i64 = 3 << 20;
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options();
+    options.db.block_cache_size = 1 << 20;
+    let db = Db::open(dir.path(), &options).unwrap();
+    db.wait_idle().unwrap();
+    let peak_of = |what: &str, run: &dyn Fn()| {
+        let before = live_bytes();
+        take_peak_bytes();
+        run();
+        let peak = take_peak_bytes() - before;
+        assert!(peak < MOST, "{what}: {peak} bytes for a value of {SIZE}");
+    };
+    peak_of("put", &|| {
+        assert_eq!(
+            db.put_reader(
+                "film",
+                Film {
+                    left: SIZE,
+                    rng: fastrand::Rng::with_seed(1),
+                }
+            )
+            .unwrap(),
+            SIZE
+        );
+    });
+    peak_of("compaction", &|| {
+        db.put("a", "b").unwrap();
+        db.compact_range(None, None, &Default::default()).unwrap();
+        db.wait_idle().unwrap();
+    });
+    peak_of("read", &|| {
+        let film = db.get_lazy("film").unwrap().unwrap();
+        let copied = std::io::copy(&mut film.reader(), &mut std::io::sink());
+        assert_eq!(copied.unwrap(), SIZE);
+    });
+    db.close().unwrap();
+}
+
+#[test]
+fn a_collection_copies_a_large_value_in_little_memory() {
+    const SIZE: usize = 64 << 20;
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options();
+    options.default.blob_file_size = 1 << 30;
+    options.default.enable_blob_garbage_collection = false;
+    options.default.write_buffer_size = 1 << 30;
+    let db = Db::open(dir.path(), &options).unwrap();
+    // In one file, from memory.
+    db.put("film", value(1, SIZE)).unwrap();
+    db.put("other", value(2, SIZE)).unwrap();
+    db.flush().unwrap();
+    db.delete("other").unwrap();
+    db.compact_range(None, None, &Default::default()).unwrap();
+    db.wait_idle().unwrap();
+    let before = live_bytes();
+    take_peak_bytes();
+    let summary = db.collect_garbage(None, None, &Default::default()).unwrap();
+    assert!(summary.bytes_written as usize > SIZE, "{summary:?}");
+    let peak = take_peak_bytes() - before;
+    assert!(peak < 8 << 20, "{peak} bytes for a value of {SIZE}");
+    db.close().unwrap();
 }

@@ -25,7 +25,7 @@ impl Shared {
     ) -> Result<Arc<Family>> {
         options.validate()?;
         let options = options.with_named_objects()?;
-        self.change_families(|lead| {
+        self.alone_between_checkpoints(|lead| {
             self.check_not_stopped()?;
             self.sync_wal(lead)?;
             let mut versions = self.versions.lock();
@@ -67,7 +67,10 @@ impl Shared {
     /// Runs `change` while no batch is being committed, but not after the moment of a checkpoint
     /// and before its versions are captured: the checkpoint would have the change, and not the
     /// writes before it.
-    fn change_families<T>(&self, change: impl FnOnce(&Lead<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn alone_between_checkpoints<T>(
+        &self,
+        change: impl FnOnce(&Lead<'_>) -> Result<T>,
+    ) -> Result<T> {
         let mut change = Some(change);
         loop {
             let seen = self.signals.progress.seen();
@@ -96,7 +99,7 @@ impl Shared {
                 "the default column family cannot be dropped",
             ));
         }
-        self.change_families(|lead| {
+        self.alone_between_checkpoints(|lead| {
             self.check_not_stopped()?;
             if !mutant!(family_drop_before_wal_sync) {
                 self.sync_wal(lead)?;

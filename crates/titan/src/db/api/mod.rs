@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | [`handle`], [`column_family`], [`secondary`] | the handles |
+//! | [`put_reader`] | putting a value that a reader gives |
 //! | [`families`] | creating and dropping families |
 //! | [`set_options`] | changing options while the database is open |
 //! | [`checkpoint`] | the database of one moment in another directory |
@@ -25,6 +26,7 @@ pub(super) mod damaged_block;
 pub(super) mod families;
 pub(super) mod handle;
 pub(super) mod pause;
+pub(super) mod put_reader;
 pub(super) mod ranges;
 pub(super) mod resume;
 pub(super) mod secondary;

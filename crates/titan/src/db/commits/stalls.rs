@@ -17,7 +17,7 @@ const MAX_DELAY: Duration = Duration::from_millis(10);
 
 impl Shared {
     /// Fails with `Busy` if a write would have to wait now.
-    pub(super) fn check_not_stalled(&self) -> Result<()> {
+    pub(crate) fn check_not_stalled(&self) -> Result<()> {
         match self.stall() {
             StallEvent::Normal => Ok(()),
             // The delay depends on what is in the batch.
@@ -37,6 +37,20 @@ impl Shared {
     /// Waits while writes are stalled. Writers in line that do not want to wait get `Busy`. Cost:
     /// takes no lock if writes are not stalled.
     pub(super) fn wait_out_stall(&self, lead: &Lead<'_>, group: &Group) -> Result<()> {
+        self.wait_out(Load::Group(group), |cause| {
+            if !mutant!(those_in_line_wait_for_a_stopped_leader) {
+                lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
+            }
+        })
+    }
+
+    /// The same, for the next bytes of a value that goes to a blob file at once. The caller does
+    /// not lead the queue: other writers wait as long as their own writes must.
+    pub(crate) fn wait_out_stall_of_value(&self, bytes: u64, no_slowdown: bool) -> Result<()> {
+        self.wait_out(Load::Value { bytes, no_slowdown }, |_| ())
+    }
+
+    fn wait_out(&self, load: Load<'_>, refuse_waiting: impl Fn(StallCause)) -> Result<()> {
         if !self.admission.are_writes_stalled() {
             return Ok(());
         }
@@ -45,7 +59,7 @@ impl Shared {
         if stall == StallEvent::Normal {
             return Ok(());
         }
-        let delay = self.delay(&state, group)?;
+        let delay = self.delay(&state, load)?;
         drop(state);
         if delay.is_zero() && matches!(stall, StallEvent::Delayed(_)) {
             return Ok(());
@@ -60,9 +74,7 @@ impl Shared {
             let stall = self.state.lock().stalls.strongest;
             match stall {
                 StallEvent::Normal => break Ok(()),
-                StallEvent::Stopped(cause) | StallEvent::Delayed(cause)
-                    if group.options.no_slowdown =>
-                {
+                StallEvent::Stopped(cause) | StallEvent::Delayed(cause) if load.no_slowdown() => {
                     break Err(stalled(cause));
                 }
                 StallEvent::Delayed(cause) => {
@@ -70,20 +82,18 @@ impl Shared {
                     if left.is_zero() {
                         break Ok(());
                     }
-                    lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
+                    refuse_waiting(cause);
                     let step = clock.begin_wait(left.min(MAX_DELAY));
                     self.signals.progress.wait_for(seen, step);
                 }
                 StallEvent::Stopped(cause) => {
-                    match self.no_room_for_writes(group) {
+                    match self.no_room_for_writes(load) {
                         Some(NoRoom::AtAll(_)) if self.retries_flush() => {}
                         Some(NoRoom::AtAll(error)) => break Err(error),
                         Some(NoRoom::ButForDeletions) => break Ok(()),
                         None => {}
                     }
-                    if !mutant!(those_in_line_wait_for_a_stopped_leader) {
-                        lead.refuse_waiting(|options| options.no_slowdown, &stalled(cause));
-                    }
+                    refuse_waiting(cause);
                     let ends = || {
                         self.check_not_stopped()?;
                         self.check_open()?;
@@ -110,29 +120,21 @@ impl Shared {
         outcome
     }
 
-    fn no_room_for_writes(&self, group: &Group) -> Option<NoRoom> {
+    fn no_room_for_writes(&self, load: Load<'_>) -> Option<NoRoom> {
         let state = self.state.lock();
-        state.no_room_for_writes(&self.files.dir, is_deletions(group))
+        state.no_room_for_writes(&self.files.dir, load.is_deletions())
     }
 
-    /// Time that a group waits while writes are delayed: that of the cause that takes longest.
-    fn delay(&self, state: &State, group: &Group) -> Result<Duration> {
+    /// Time that a write waits while writes are delayed: that of the cause that takes longest.
+    fn delay(&self, state: &State, load: Load<'_>) -> Result<Duration> {
         let rate = self.opening.options.load().delayed_write_rate;
         let mut delay = Duration::ZERO;
         if state.stalls.delays.for_tree {
-            let bytes: u64 = group.batches.iter().map(|b| b.size_bytes() as u64).sum();
-            delay = Duration::from_secs_f64(bytes as f64 / rate as f64);
+            delay = Duration::from_secs_f64(load.bytes() as f64 / rate as f64);
         }
         if state.stalls.delays.for_space {
-            // Only puts take space: deletions give it back.
-            let mut bytes = 0;
-            for op in group.batches.iter().flat_map(|batch| batch.iter()) {
-                if let BatchOp::Put { key, value, .. } = op? {
-                    bytes += (key.len() + value.len()) as u64;
-                }
-            }
             delay = delay.max(state.collections.freeing.delay(
-                bytes,
+                load.put_bytes()?,
                 state.stalls.space_excess,
                 rate,
             ));
@@ -186,6 +188,55 @@ impl Shared {
     }
 }
 
+/// Data that waits to be written.
+#[derive(Clone, Copy)]
+enum Load<'a> {
+    Group(&'a Group),
+    /// A piece of a value that is written without a batch.
+    Value {
+        bytes: u64,
+        no_slowdown: bool,
+    },
+}
+
+impl Load<'_> {
+    fn no_slowdown(self) -> bool {
+        match self {
+            Load::Group(group) => group.options.no_slowdown,
+            Load::Value { no_slowdown, .. } => no_slowdown,
+        }
+    }
+
+    fn is_deletions(self) -> bool {
+        match self {
+            Load::Group(group) => is_deletions(group),
+            Load::Value { .. } => false,
+        }
+    }
+
+    fn bytes(self) -> u64 {
+        match self {
+            Load::Group(group) => group.batches.iter().map(|b| b.size_bytes() as u64).sum(),
+            Load::Value { bytes, .. } => bytes,
+        }
+    }
+
+    /// Bytes that take space: deletions give it back.
+    fn put_bytes(self) -> Result<u64> {
+        let group = match self {
+            Load::Group(group) => group,
+            Load::Value { bytes, .. } => return Ok(bytes),
+        };
+        let mut bytes = 0;
+        for op in group.batches.iter().flat_map(|batch| batch.iter()) {
+            if let BatchOp::Put { key, value, .. } = op? {
+                bytes += (key.len() + value.len()) as u64;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
 /// Whether a group deletes, and does nothing else.
 fn is_deletions(group: &Group) -> bool {
     let mut ops = group.batches.iter().flat_map(|batch| batch.iter());
@@ -228,7 +279,7 @@ mod tests {
                 for_space,
             };
             let group = Group::alone(batch.clone(), WriteOptions::default());
-            shared.delay(&state, &group).unwrap()
+            shared.delay(&state, Load::Group(&group)).unwrap()
         };
         let (tree, space) = (delay(true, false), delay(false, true));
         assert!(!tree.is_zero() && !space.is_zero() && tree != space);

@@ -20,6 +20,8 @@ pub(crate) enum RunningJob {
     WarmUp,
     /// A look, in a warm-up, at versions and the files that they name.
     WarmUpLook,
+    /// A step of writing a value that comes from a reader, on the thread of a user.
+    ValueFromReader,
     /// A change of options, on the thread of a user.
     OptionsChange,
     /// A collection that is due.

@@ -12,6 +12,7 @@
 //! | [`warm_up`] | reading what fits into the kernel's page cache after an opening |
 //! | [`estimate`] | estimating what memtables shadow |
 //! | [`switches`] | switching memtables whose entries a compaction filter is to see, or whose memory is to be freed |
+//! | [`value_from_reader`] | putting a pointer to a value that a user has written into a table |
 //! | [`idle_cleanup`] | what becomes due once nobody writes |
 //!
 //! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited
@@ -32,4 +33,5 @@ pub(super) mod install;
 pub(super) mod job;
 pub(super) mod survivors;
 pub(super) mod switches;
+pub(super) mod value_from_reader;
 pub(super) mod warm_up;

@@ -18,6 +18,7 @@
 //! | [`manifests`] | a job that replaces the MANIFEST |
 //! | [`checkpoints`] | a checkpoint between its steps |
 //! | [`families`] | a thread that creates or drops a family |
+//! | [`put_reader`] | a thread that puts a value from a reader |
 //! | [`options`] | a thread that changes options |
 //! | [`warm_up`] | the thread that reads the database into the kernel's cache |
 //!
@@ -35,6 +36,7 @@ mod flushes;
 mod jobs;
 mod manifests;
 mod options;
+mod put_reader;
 mod reads;
 mod snapshots;
 mod store;

@@ -184,6 +184,22 @@ impl Shared {
         Err((error, need))
     }
 
+    /// Whether there is room for the next bytes of a value that goes to a blob file at once. Like
+    /// jobs, it leaves what flushes and the log need.
+    ///
+    /// # Errors
+    /// `NoSpace`, with the bytes that are needed.
+    pub(crate) fn check_room_for_value(&self, name: &str, bytes: u64) -> Result<()> {
+        let budget = self.state_with_room().room.budget;
+        if bytes <= budget.any {
+            return Ok(());
+        }
+        let reserve = budget.available.saturating_sub(budget.any);
+        let doing = format!("putting a value from a reader into column family {name}");
+        let need = bytes.saturating_add(reserve);
+        Err(no_room(&self.files.dir, &doing, need, budget.available))
+    }
+
     /// The room for which a flush waits that lacks some, or found none.
     pub(crate) fn flush_wait(
         &self,

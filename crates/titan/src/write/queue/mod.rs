@@ -51,7 +51,6 @@ struct Refused {
 
 impl Group {
     /// A batch by itself.
-    #[cfg(test)]
     pub(crate) fn alone(batch: WriteBatch, options: WriteOptions) -> Self {
         Group {
             batches: vec![batch],

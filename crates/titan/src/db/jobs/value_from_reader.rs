@@ -1,0 +1,201 @@
+//! Putting a pointer to a value into a table: the end of
+//! [`put_reader`](crate::ColumnFamily::put_reader).
+//!
+//! The value is in a blob file that no version names. One edit adds that file and a table of level
+//! 0 with the pointer, as that of a flush would. Assumes that the caller leads the commit queue,
+//! and that the family's memtables are empty: readers search them before tables.
+
+use std::sync::Arc;
+
+use super::job::{Job, Running};
+use super::survivors::{FlushFilter, write_memtables};
+use crate::blob::BlobFileSummary;
+use crate::compaction::building::job_output::JobOutput;
+use crate::compaction::building::shadows::OlderTables;
+use crate::db::core::family::Family;
+use crate::db::core::running_jobs::RunningJob;
+use crate::db::core::shared::Shared;
+use crate::db::core::state::State;
+use crate::db::core::write_times::rounded_up;
+use crate::error::Result;
+use crate::filter::FilterReason;
+use crate::format::blob_index::BlobIndex;
+use crate::format::file_name::FileKind;
+use crate::format::internal_key::ValueType;
+use crate::format::{BlobFileNumber, SequenceNumber};
+use crate::memtable::Memtable;
+use crate::stats::{self, Listeners};
+use crate::version::VersionSet;
+use crate::version::edit::VersionEdit;
+use crate::write::queue::Lead;
+
+/// Bytes of the memtable of one pointer.
+const MEMTABLE: u64 = 64 << 10;
+
+/// A blob file that no version names yet. It is deleted if this is dropped before one may; if the
+/// database has been closed, by the next opening.
+pub(crate) struct UnlistedBlobFile<'a> {
+    shared: &'a Shared,
+    number: BlobFileNumber,
+    may_be_listed: bool,
+}
+
+impl<'a> UnlistedBlobFile<'a> {
+    /// The name of a file that is yet to be created.
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        UnlistedBlobFile {
+            shared,
+            number: BlobFileNumber(shared.counters.new_file_number().0),
+            may_be_listed: false,
+        }
+    }
+
+    pub(crate) fn number(&self) -> BlobFileNumber {
+        self.number
+    }
+}
+
+impl Drop for UnlistedBlobFile<'_> {
+    fn drop(&mut self) {
+        if self.may_be_listed || mutant!(file_of_a_failed_reader_stays) {
+            return;
+        }
+        self.shared.files.obsolete.push(FileKind::Blob(self.number));
+        self.shared.purge();
+    }
+}
+
+/// A value in a blob file of its own, and the key that gets it.
+pub(crate) struct NewValue<'a> {
+    pub(crate) family: Arc<Family>,
+    pub(crate) key: &'a [u8],
+    pub(crate) sequence: SequenceNumber,
+    pub(crate) index: BlobIndex,
+    pub(crate) summary: BlobFileSummary,
+    pub(crate) file: UnlistedBlobFile<'a>,
+}
+
+impl Shared {
+    /// Does a step of writing a value to a blob file, unless the database has been closed, writes
+    /// have stopped, or the family has been dropped. Closing waits for it.
+    pub(crate) fn step_of_value<T>(
+        &self,
+        family: &Family,
+        step: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        family.check_exists()?;
+        let kind = RunningJob::ValueFromReader;
+        let running = {
+            let mut state = self.state.lock();
+            // Under the lock: closing waits for the steps that it finds counted.
+            self.check_open()?;
+            self.check_not_stopped()?;
+            state.begin(kind, family.id);
+            Running::counted(self, family.id, kind)
+        };
+        let done = step();
+        running.end();
+        done
+    }
+
+    /// Installs a value. It is visible once its sequence number is published.
+    ///
+    /// # Errors
+    /// As those of a flush: any but `NoSpace`, `TooManyOpenFiles` and that of a dropped family
+    /// stops writes.
+    pub(crate) fn install_value(&self, _: &Lead<'_>, value: NewValue<'_>) -> Result<()> {
+        self.state.lock().begin(value.kind(), value.family.id);
+        self.run_job(value)
+    }
+
+    /// Writes the table with the pointer, as a flush would write that of an entry.
+    fn write_pointer(&self, value: &NewValue<'_>) -> Result<JobOutput> {
+        let family = &*value.family;
+        let memtable = Memtable::new(family.comparator.clone(), MEMTABLE);
+        let mut pointer = Vec::new();
+        value.index.encode(&mut pointer);
+        memtable.add(value.sequence, ValueType::BlobIndex, value.key, &pointer)?;
+        let version = Arc::clone(&family.super_version.load().version);
+        let older = OlderTables {
+            version: &version,
+            open_files: &self.files.open,
+        };
+        let mut filtering = self.filtering(family, FilterReason::Flush);
+        // It would have to read the value.
+        filtering.asks = false;
+        if family.revisit.is_some() {
+            let now = rounded_up(self.files.env.clock.latest());
+            filtering.recent.push((value.sequence, now));
+        }
+        let filter = FlushFilter {
+            filtering: &filtering,
+            version: &version,
+            open_files: &self.files.open,
+        };
+        let snapshots = self.pins.snapshots.sequences();
+        let (env, output) = (&self.files.env, family.output());
+        // ORDER: it syncs the directory, so that the names of both files are durable before the
+        // edit.
+        let written = write_memtables(
+            &[memtable],
+            env,
+            output,
+            snapshots,
+            Some(older),
+            Some(filter),
+        );
+        let mut output = written?;
+        output.blob_files.push(value.summary);
+        self.report_collectors(&output);
+        let statistics = &self.opening.statistics;
+        stats::add(&statistics.flush_sst_bytes, output.table_bytes());
+        stats::add(&statistics.flush_blob_bytes, output.blob_bytes());
+        Ok(output)
+    }
+}
+
+impl Job for NewValue<'_> {
+    const DOING: &'static str = "putting a value from a reader into";
+    type Done = ();
+    type Claim = ();
+
+    fn kind(&self) -> RunningJob {
+        RunningJob::ValueFromReader
+    }
+
+    fn family(&self) -> &Arc<Family> {
+        &self.family
+    }
+
+    fn announce(&self, _: &Listeners) {}
+
+    fn run(mut self, shared: &Shared) -> (Result<()>, ()) {
+        let output = match shared.write_pointer(&self) {
+            Ok(output) => output,
+            Err(e) => return (Err(e), ()),
+        };
+        gate!("value: table written");
+        let files = output.files();
+        let mut edit = VersionEdit {
+            column_family: self.family.id,
+            ..VersionEdit::default()
+        };
+        output.add_to(&mut edit, 0, shared.files.env.unix_seconds());
+        // From now on the version set decides what becomes of it.
+        self.file.may_be_listed = true;
+        let prepare = |_: &VersionSet| Some((vec![edit], ()));
+        let installed = shared.install(&[&self.family], &files, prepare, |family, ()| {
+            invariant!(
+                family.immutables.is_empty() && family.memtable.is_empty(),
+                "a value of family {} is put into a table below memtables",
+                family.family.id
+            );
+        });
+        gate!("value: installed");
+        (installed.map(drop), ())
+    }
+
+    fn release((): (), _: &Result<()>, _: &mut State) {}
+
+    fn report((): &(), _: &Listeners) {}
+}
