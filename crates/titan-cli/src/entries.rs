@@ -1,13 +1,17 @@
 //! Printing of entries by commands: a key with its value.
 
+use std::io::Read;
 use std::process::ExitCode;
 
 use serde_json::{Map, Value};
-use titan::{Error, Result, WideColumns};
+use titan::{Error, LazyValue, Result, WideColumns};
 
 use crate::complaints::Complaints;
 use crate::keys;
 use crate::output::{self, Out};
+
+/// Bytes of a value that are in memory at once.
+const PIECE: usize = 1 << 20;
 
 /// Prints one value, byte for byte, or with its key as an object.
 pub(crate) fn print_value(key: &[u8], value: &[u8], json: bool) -> Result<()> {
@@ -21,6 +25,18 @@ pub(crate) fn print_value(key: &[u8], value: &[u8], json: bool) -> Result<()> {
         out.bytes(value)?;
     }
     out.flush()
+}
+
+/// Prints one value, byte for byte, in pieces.
+pub(crate) fn print_bytes(value: &LazyValue) -> Result<()> {
+    let (mut out, mut reader) = (Out::new(), value.reader());
+    let mut piece = vec![0; PIECE];
+    loop {
+        match reader.read(&mut piece)? {
+            0 => return out.flush(),
+            read => out.bytes(piece.get(..read).unwrap_or_default())?,
+        }
+    }
 }
 
 /// Prints entries, one a line, and goes on after values that cannot be read.

@@ -1,7 +1,7 @@
 //! Reads values, lists and lines from files and pipes, some of which never end.
 
 use std::io::{self, BufRead, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use titan::vfs::{StdVfs, Vfs};
 use titan::{Error, Result};
@@ -63,15 +63,62 @@ pub(crate) fn read(mut input: impl Read, size: u64, path: &Path) -> Result<Vec<u
     Err(too_large("an input", max, path))
 }
 
+/// A file or standard input, which is yet to be read. Its errors name it, and are those of
+/// [`titan`].
+pub(crate) struct Input {
+    reader: Box<dyn Read>,
+    /// The size, as far as it is known.
+    size: u64,
+    path: PathBuf,
+}
+
+impl Input {
+    /// A file.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let failed = |e| Error::io(e, "read", path);
+        let file = std::fs::File::open(path).map_err(failed)?;
+        Ok(Input {
+            size: file.metadata().map_err(failed)?.len(),
+            reader: Box::new(file),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Standard input.
+    pub(crate) fn standard() -> Self {
+        Input {
+            reader: Box::new(io::stdin().lock()),
+            size: 0,
+            path: PathBuf::from("standard input"),
+        }
+    }
+
+    /// All of it.
+    ///
+    /// # Errors
+    /// Those of [`read`].
+    pub(crate) fn whole(self) -> Result<Vec<u8>> {
+        read(self.reader, self.size, &self.path)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buf);
+        read.map_err(|e| match e.kind() {
+            // To be tried again.
+            io::ErrorKind::Interrupted => e,
+            _ => Error::io(e, "read", &self.path).into(),
+        })
+    }
+}
+
 /// Reads a file.
 ///
 /// # Errors
 /// Those of [`read`].
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let failed = |e| Error::io(e, "read", path);
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
-    read(file, size, path)
+    Input::open(path)?.whole()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use titan::{ColumnFamily, Result};
 
-use crate::entries::{Entries, print_value};
+use crate::entries::{Entries, print_bytes, print_value};
 use crate::global::Global;
 use crate::keys;
 use crate::open::{self, Access};
@@ -45,13 +45,19 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         db.close()?;
         return Ok(printed);
     };
-    let value = family.get(key)?;
-    db.close()?;
-    let Some(value) = value else {
-        return Ok(no_key(key));
+    let status = match family.get_lazy(key)? {
+        Some(value) if global.json => {
+            print_value(key, &value.fetch()?, true)?;
+            ExitCode::SUCCESS
+        }
+        Some(value) => {
+            print_bytes(&value)?;
+            ExitCode::SUCCESS
+        }
+        None => no_key(key),
     };
-    print_value(key, &value, global.json)?;
-    Ok(ExitCode::SUCCESS)
+    db.close()?;
+    Ok(status)
 }
 
 /// Prints the entries that exist, and says which keys do not.

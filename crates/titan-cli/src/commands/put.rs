@@ -1,14 +1,15 @@
 //! `titan put`: stores one entry.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use titan::{Error, Result, WriteBatch, WriteOptions};
+use titan::{Error, Result, WriteOptions};
 
 use crate::global::Global;
+use crate::input::Input;
 use crate::open::{self, Access};
-use crate::{input, keys, owner};
+use crate::{keys, owner};
 
 /// Store an entry
 ///
@@ -54,31 +55,50 @@ const EXAMPLES: &str = "Examples:
   titan put notes.db -- -5 minus           # -- before a key that begins with a dash";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let (key, value) = args.entry.read()?;
+    let key = keys::parse(&args.entry.key)?;
+    let source = args.entry.source()?;
     let db = open::open(&args.db, global, Access::Create)?;
     owner::refuse_owned(&db, args.force)?;
     let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
-    let mut batch = WriteBatch::new();
-    batch.put(&family, &key, &value)?;
-    db.write(batch, &WriteOptions::synced())?;
+    let synced = WriteOptions::synced();
+    match source {
+        Source::Input(input) if family.options().enable_blob_files => {
+            family.put_reader_with(&key, input, &synced)?;
+        }
+        source => family.put_with(&key, source.read()?, &synced)?,
+    }
     db.close()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A value that may not be read yet.
+enum Source {
+    Given(Vec<u8>),
+    Input(Input),
+}
+
+impl Source {
+    /// The value in memory.
+    fn read(self) -> Result<Vec<u8>> {
+        match self {
+            Source::Given(value) => Ok(value),
+            Source::Input(input) => input.whole(),
+        }
+    }
 }
 
 impl Entry {
     /// The key and the value.
     pub(super) fn read(&self) -> Result<(Vec<u8>, Vec<u8>)> {
-        Ok((keys::parse(&self.key)?, self.value()?))
+        Ok((keys::parse(&self.key)?, self.source()?.read()?))
     }
 
     /// The value that is given, on standard input, or in a file.
-    fn value(&self) -> Result<Vec<u8>> {
+    fn source(&self) -> Result<Source> {
         match (&self.value, &self.file) {
-            (_, Some(path)) => input::read_file(path),
-            (Some(text), None) if text == "-" => {
-                input::read(std::io::stdin().lock(), 0, Path::new("standard input"))
-            }
-            (Some(text), None) => keys::parse(text),
+            (_, Some(path)) => Input::open(path).map(Source::Input),
+            (Some(text), None) if text == "-" => Ok(Source::Input(Input::standard())),
+            (Some(text), None) => keys::parse(text).map(Source::Given),
             (None, None) => Err(Error::invalid_argument("no value")),
         }
     }

@@ -25,6 +25,19 @@ fn put_get_delete() {
     place.ok(&["put", "db", "large", "--file", "file"]);
     assert_eq!(place.ok(&["get", "db", "large"]), vec![7; 100_000]);
 
+    // Longer than what is read at once.
+    let long: Vec<u8> = (0..3_000_017_u32).map(|n| (n >> 3) as u8).collect();
+    place.write("long", &long);
+    place.ok(&["put", "db", "long", "--file", "long"]);
+    assert!(place.ok(&["get", "db", "long"]) == long);
+    place.ok(&["check", "db"]);
+    let said = place.fails(1, &["put", "db", "long", "--file", "."]);
+    assert!(
+        said.contains("Is a directory") && said.contains(": ."),
+        "{said}"
+    );
+    assert!(place.ok(&["get", "db", "long"]) == long);
+
     let mut put = place
         .command(&["put", "db", "piped", "-"])
         .stdin(Stdio::piped())
