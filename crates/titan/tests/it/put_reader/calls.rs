@@ -119,6 +119,7 @@ fn a_reader_that_fails_changes_nothing_and_its_error_is_told() {
     let db = open(&manually(&vfs));
     db.put("k", "old").unwrap();
     db.flush().unwrap();
+    db.wait_idle().unwrap();
     let (sequence, names) = (db.latest_sequence_number(), vfs.list(DIR).unwrap());
     let used = || files(&vfs, DIR, ".blob");
     for len in [0, 10, LONG, 9 * LONG + 1] {

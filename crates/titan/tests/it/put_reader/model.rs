@@ -6,7 +6,7 @@ use titan::{CollectGarbageOptions, Db, Options, ReadOptions, Snapshot};
 use titan_testkit::sim::SimVfs;
 use titan_tools::check;
 
-use super::{LONG, Source, collecting, read};
+use super::{LONG, Source, collecting, manually, read};
 use crate::support::{DIR, key, scaled, value};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -122,7 +122,7 @@ fn values_of_readers_are_writes_like_others() {
 #[test]
 fn a_collection_copies_long_values_unchanged() {
     let vfs = SimVfs::new();
-    let options = collecting(&vfs);
+    let options = manually(&vfs);
     let db = Db::open(DIR, &options).unwrap();
     for n in 0..6 {
         db.put(key(n), value(n, 2 * LONG + n * 1000)).unwrap();
@@ -155,7 +155,7 @@ fn a_collection_copies_long_values_unchanged() {
 #[test]
 fn a_collection_finds_a_long_value_that_is_damaged() {
     let vfs = SimVfs::new();
-    let options = collecting(&vfs);
+    let options = manually(&vfs);
     let db = Db::open(DIR, &options).unwrap();
     for n in 0..2 {
         db.put(key(n), value(n, 3 * LONG)).unwrap();
