@@ -271,7 +271,7 @@ fn blocks_of(value: &str) -> std::result::Result<String, String> {
     match scheme {
         "file" | "memory" if rest.starts_with('/') => Ok(value.to_owned()),
         "file" | "memory" => Err(format!("blocks={value}: the path is not from the root")),
-        _ => Err("blocks: there are file:///DIR, s3://BUCKET/PATH and memory:///".to_owned()),
+        _ => Err("blocks: there are file:///DIR and s3://BUCKET/PATH".to_owned()),
     }
 }
 
