@@ -39,7 +39,7 @@ pub use engine::{EngineKv, EngineOptions};
 pub use etcd::EtcdKv;
 pub use memory::MemoryKv;
 pub use opening::{connect_to_ask, open_remote, open_remote_read_only};
-pub use remote::url::{RemoteUrl, Scheme, TlsFiles};
+pub use remote::url::{ClientFiles, RemoteUrl, Scheme, TlsFiles};
 pub use remote::{AskHolder, Holder, RemoteKv, Room, begin_making, undo_making};
 #[cfg(feature = "tikv")]
 pub use tikv::TikvKv;

@@ -56,9 +56,11 @@ impl Client for EtcdClient {
             let read = |file: &std::path::Path| {
                 std::fs::read(file).map_err(|e| wrong(format!("{}: {e}", file.display())))
             };
-            let tls = ClientTlsConfig::new()
-                .ca_certificate(Certificate::from_pem(read(&files.ca)?))
-                .identity(Identity::from_pem(read(&files.cert)?, read(&files.key)?));
+            let authority = Certificate::from_pem(read(&files.ca)?);
+            let mut tls = ClientTlsConfig::new().ca_certificate(authority);
+            if let Some(client) = &files.client {
+                tls = tls.identity(Identity::from_pem(read(&client.cert)?, read(&client.key)?));
+            }
             endpoint = { endpoint.tls_config(tls) }.map_err(|e| wrong(e.to_string()))?;
         }
         let channel = endpoint.connect().await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use object_store::path::Path;
+use tonic::Status;
 
 use super::client::EtcdClient;
 use super::failures;
@@ -20,6 +21,8 @@ use crate::kv::Space;
 const AGE: Duration = Duration::from_secs(300);
 /// The longest time that a compaction may take.
 const AT_MOST: Duration = Duration::from_secs(3600);
+/// Revisions that are worth a compaction before its time.
+const WORTHWHILE: i64 = 100;
 /// Objects that are deleted, or looked up, at once.
 const PIECE: usize = 500;
 
@@ -35,42 +38,44 @@ pub(super) fn drop_replaced(shared: &Shared) -> Result<()> {
         return Ok(());
     }
     if shared.base.url.gc.is_some() {
-        compact(shared, revision)?;
+        let cluster = &shared.base.cluster;
+        let compacted = cluster.long(AT_MOST, async |client: EtcdClient| {
+            compact(&client, revision).await
+        });
+        if compacted?.is_none() {
+            return Ok(());
+        }
+        shared.compacted.fetch_max(revision, Ordering::Relaxed);
     }
     delete_all(shared, revision)
 }
 
-/// Drops all replaced revisions that nothing reads, whatever their age. False if there are none
-/// since the last time, or if this process is to drop none.
+/// Drops all replaced revisions that nothing reads, whatever their age. False if there are few since
+/// the last time, or if this process is to drop none.
 pub(super) fn drop_all_replaced(shared: &Shared) -> Result<bool> {
-    let oldest = shared
-        .base
-        .moments
-        .oldest()
-        .min(readers::oldest(&shared.base)?);
-    let has_session = shared.session.is_some();
-    if !has_session
-        || shared.base.url.gc.is_none()
-        || oldest <= shared.compacted.load(Ordering::Relaxed)
-    {
+    let base = &shared.base;
+    if shared.session.is_none() || base.url.gc.is_none() {
         return Ok(false);
     }
-    compact(shared, oldest)?;
+    let oldest = base.moments.oldest().min(readers::oldest(base)?);
+    if oldest < shared.compacted.load(Ordering::Relaxed) + WORTHWHILE {
+        return Ok(false);
+    }
+    let at_most = base.cluster.deadline().rest();
+    base.cluster.once(at_most, async |client: EtcdClient| {
+        compact(&client, oldest).await
+    })?;
+    shared.compacted.fetch_max(oldest, Ordering::Relaxed);
     Ok(true)
 }
 
 /// Lets etcd drop what was replaced before a revision.
-fn compact(shared: &Shared, revision: i64) -> Result<()> {
-    let compacted = { &shared.base.cluster }.long(AT_MOST, async |client: EtcdClient| {
-        match client.compact(revision).await {
-            // Another mount has gone further.
-            Err(error) if failures::is_compacted(&error) => Ok(()),
-            done => done,
-        }
-    });
-    compacted?;
-    shared.compacted.fetch_max(revision, Ordering::Relaxed);
-    Ok(())
+async fn compact(client: &EtcdClient, revision: i64) -> Result<(), Status> {
+    match client.compact(revision).await {
+        // Another mount has gone further.
+        Err(error) if failures::is_compacted(&error) => Ok(()),
+        done => done,
+    }
 }
 
 /// Deletes objects that nothing at or after a revision names, until the store ends.

@@ -224,10 +224,14 @@ impl RemoteKv for EtcdKv {
 
     fn room(&self) -> Result<Option<Room>> {
         let room = self.shared.room()?;
-        if room.used < room.total / 4 * 3 || !collection::drop_all_replaced(&self.shared)? {
+        if room.used < room.total / 4 * 3 {
             return Ok(Some(room));
         }
-        self.shared.room().map(Some)
+        match collection::drop_all_replaced(&self.shared) {
+            Ok(true) => self.shared.room().map(Some),
+            // What is not dropped now is dropped later.
+            Ok(false) | Err(_) => Ok(Some(room)),
+        }
     }
 
     fn collect(&self) -> Result<u64> {

@@ -34,7 +34,7 @@ use crate::kv::remote::patience::Patience;
 
 /// The first byte of a value, as of all that a volume stores.
 const FORMAT: u8 = 1;
-/// The time after which an attempt is given up.
+/// The time after which a request is given up.
 const ATTEMPT: Duration = Duration::from_secs(10);
 /// For how long an object may be missing that was written a moment ago.
 const MISSING: Duration = Duration::from_secs(3);
@@ -126,6 +126,8 @@ pub(super) struct Objects {
     identity: OnceLock<u64>,
     next: AtomicU64,
     pub(super) patience: Patience,
+    /// The time after which an attempt is given up.
+    attempt: Duration,
 }
 
 impl Objects {
@@ -138,6 +140,10 @@ impl Objects {
         let (scheme, rest) = url.blocks.split_once("://").unwrap_or_default();
         let mut root = None;
         let (store, above): (Arc<dyn ObjectStore>, &str) = match scheme {
+            // There is nothing to read, as the sign that is missing tells.
+            "file" if !may_make && !std::path::Path::new(rest).exists() => {
+                (Arc::new(InMemory::new()), "")
+            }
             "file" => {
                 if may_make {
                     let made = std::fs::create_dir_all(rest);
@@ -159,6 +165,11 @@ impl Objects {
         let above = Path::parse(above.trim_matches('/'));
         Ok(Objects {
             store,
+            // A write to a disk goes on when it is given up, and the next attempt is as slow.
+            attempt: match root {
+                Some(_) => url.timeout,
+                None => ATTEMPT,
+            },
             root,
             place: url.blocks.clone(),
             above: above.map_err(|e| wrong(e.to_string()))?,
@@ -347,7 +358,7 @@ impl Objects {
     ) -> Result<T> {
         let (began, mut wait) = (Instant::now(), WAITS.0);
         loop {
-            let error = match timeout(ATTEMPT, attempt()).await {
+            let error = match timeout(self.attempt, attempt()).await {
                 Ok(Ok(done)) => {
                     self.patience.answered();
                     return Ok(done);

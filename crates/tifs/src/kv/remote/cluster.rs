@@ -88,7 +88,7 @@ impl<C: Client> Cluster<C> {
     /// that refuses.
     pub(in crate::kv) fn connect(url: &RemoteUrl) -> Result<Self> {
         if let Some(tls) = &url.tls {
-            for file in [&tls.ca, &tls.cert, &tls.key] {
+            for file in tls.all() {
                 std::fs::File::open(file).map_err(|e| {
                     let reason = crate::error::reason(&e);
                     let what = format!("cannot read {}: {reason}", file.display());

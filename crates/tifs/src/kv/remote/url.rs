@@ -58,7 +58,7 @@ impl Scheme {
 ///
 /// | parameter | has |
 /// |---|---|
-/// | `ca`, `cert`, `key` | files of TLS in PEM: all three, or none |
+/// | `ca`, `cert`, `key` | files of TLS in PEM: all three, or none; on etcd also `ca` alone |
 /// | `timeout` | the time after which an operation fails that the cluster does not answer: `30s` |
 /// | `lease` | the time after which a mount without contact may be replaced: `30s` |
 /// | `gc` | the age of replaced values that are dropped: `3h`, `5m` of etcd; or `off` |
@@ -94,10 +94,26 @@ pub struct RemoteUrl {
 pub struct TlsFiles {
     /// The certificate of the authority that signed those of the cluster.
     pub ca: PathBuf,
+    /// Those by which the cluster knows the client, if it asks for them.
+    pub client: Option<ClientFiles>,
+}
+
+/// The files of a client, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFiles {
     /// The certificate of the client.
     pub cert: PathBuf,
     /// The private key of the client.
     pub key: PathBuf,
+}
+
+#[cfg(any(feature = "etcd", feature = "tikv"))]
+impl TlsFiles {
+    /// All files.
+    pub(in crate::kv) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        let client = { self.client.iter() }.flat_map(|client| [&client.cert, &client.key]);
+        std::iter::once(&self.ca).chain(client)
+    }
 }
 
 impl RemoteUrl {
@@ -205,8 +221,16 @@ impl RemoteUrl {
         }
         url.tls = match files {
             [None, None, None] => None,
-            [Some(ca), Some(cert), Some(key)] => Some(TlsFiles { ca, cert, key }),
-            _ => return Err(wrong("TLS needs all three of ca, cert and key")),
+            [Some(ca), Some(cert), Some(key)] => Some(TlsFiles {
+                ca,
+                client: Some(ClientFiles { cert, key }),
+            }),
+            [Some(ca), None, None] if is_etcd => Some(TlsFiles { ca, client: None }),
+            _ => {
+                return Err(wrong(
+                    "TLS needs all three of ca, cert and key, on etcd also ca alone",
+                ));
+            }
         };
         if is_etcd && url.blocks.is_empty() {
             return Err(wrong(
@@ -247,7 +271,7 @@ fn blocks_of(value: &str) -> std::result::Result<String, String> {
     match scheme {
         "file" | "memory" if rest.starts_with('/') => Ok(value.to_owned()),
         "file" | "memory" => Err(format!("blocks={value}: the path is not from the root")),
-        _ => Err("blocks: there are file:///DIR, s3://BUCKET/PATH and memory:///".to_owned()),
+        _ => Err("blocks: there are file:///DIR and s3://BUCKET/PATH".to_owned()),
     }
 }
 
@@ -282,7 +306,8 @@ mod tests {
         let url = url.unwrap();
         assert_eq!(url.endpoints, ["a:2379", "[::1]:2380"]);
         assert_eq!(url.name, "v-1");
-        assert_eq!(url.tls.as_ref().unwrap().key, PathBuf::from("/c"));
+        let client = url.tls.as_ref().unwrap().client.as_ref();
+        assert_eq!(client.unwrap().key, PathBuf::from("/c"));
         assert_eq!((url.lease, url.timeout).0, Duration::from_secs(5));
         assert_eq!(url.to_string(), "tikv://a:2379,[::1]:2380/v-1");
         assert_eq!(RemoteUrl::parse("tikv://a:1/v?gc=off").unwrap().gc, None);
@@ -326,6 +351,7 @@ mod tests {
                 "etcd://a:1/v?blocks=s3://id:secret@b",
                 "belong to the environment",
             ),
+            ("etcd://a:1/v?blocks=file:///b&ca=/a&key=/x", "all three"),
             (
                 "etcd://a:1/v?blocks=s3://id:sec/secret@b",
                 "belong to the environment",

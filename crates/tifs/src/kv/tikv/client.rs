@@ -30,8 +30,10 @@ impl Client for TransactionClient {
         let mut config = Config::default()
             .with_timeout(REQUEST)
             .with_grpc_max_decoding_message_size(LARGEST_ANSWER);
-        if let Some(tls) = &url.tls {
-            config = config.with_security(&tls.ca, &tls.cert, &tls.key);
+        if let Some(tls) = &url.tls
+            && let Some(client) = &tls.client
+        {
+            config = config.with_security(&tls.ca, &client.cert, &client.key);
         }
         TransactionClient::new_with_config(url.endpoints.clone(), config).await
     }
