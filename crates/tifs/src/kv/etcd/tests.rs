@@ -579,3 +579,24 @@ fn a_majority_that_is_gone_is_named_and_the_store_goes_on_when_it_is_back() {
     assert_eq!(value.as_deref(), Some(&b"x"[..]));
     eventually("the volume is given up", || store.close().is_ok());
 }
+
+#[test]
+fn a_silent_cluster_is_not_waited_for_again_after_the_lease_either() {
+    let Some(mut etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=8s&lease=1s")).unwrap();
+    etcd.kill(0);
+    eventually("the lease ends", || {
+        !store.shared.session().unwrap().lasts()
+    });
+    let error = store.get(Space::Meta, b"k").unwrap_err();
+    assert_eq!(error.errno(), Errno::TIMEDOUT);
+    let began = std::time::Instant::now();
+    for _ in 0..3 {
+        assert!(store.get(Space::Meta, b"k").is_err());
+    }
+    assert!(began.elapsed().as_secs() < 8, "{:?}", began.elapsed());
+    etcd.restart(0);
+    eventually("the volume is given up", || store.close().is_ok());
+}
