@@ -28,15 +28,24 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The mount point.
+    /// The mount point, or the address of a volume on a cluster.
     mountpoint: PathBuf,
 }
 
 const EXAMPLES: &str = "Examples:
-  tifs umount /mnt/files";
+  tifs umount /mnt/files
+  tifs umount tikv://pd1:2379/files";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let mount = unmount(args)?;
+    let mountpoint = match volumes::url_of(&args.mountpoint)? {
+        Some(url) => {
+            clusters::mount_of(&url)
+                .with_context(|| format!("no volume {url} is mounted here"))?
+                .mountpoint
+        }
+        None => args.mountpoint.clone(),
+    };
+    let mount = unmount(&mountpoint)?;
     if global.json {
         // JSON has only UTF-8. Other bytes of the paths are replaced.
         let dir = mount.source.to_string_lossy();
@@ -67,11 +76,11 @@ impl Durable {
 }
 
 /// Unmounts, and returns the mount that was there.
-fn unmount(args: &Args) -> Result<Mount> {
-    let path = real_path(&args.mountpoint)?;
+fn unmount(mountpoint: &Path) -> Result<Mount> {
+    let path = real_path(mountpoint)?;
     let mount = mounts::at(&path).context("cannot read the table of mounts")?;
     let Some(mount) = mount.filter(Mount::is_tifs) else {
-        bail!("no volume is mounted at {}", args.mountpoint.display());
+        bail!("no volume is mounted at {}", mountpoint.display());
     };
     // Opened before unmounting: this is what its process has locked, even if something else gets
     // the name.
@@ -83,13 +92,13 @@ fn unmount(args: &Args) -> Result<Mount> {
         Ok(()) => {}
         Err(Errno::BUSY) => bail!(
             "{} is busy: files are open there, or a process works there (fuser -vm {0} shows which)",
-            args.mountpoint.display()
+            mountpoint.display()
         ),
         Err(Errno::PERM) => {
             bail!("only root can unmount a volume (the capability CAP_SYS_ADMIN is needed)")
         }
         Err(e) => {
-            return Err(e).with_context(|| format!("cannot unmount {}", args.mountpoint.display()));
+            return Err(e).with_context(|| format!("cannot unmount {}", mountpoint.display()));
         }
     }
     if is_mounted_elsewhere(&mount) {
@@ -107,7 +116,7 @@ fn unmount(args: &Args) -> Result<Mount> {
     })?;
     let elsewhere =
         wait_until_closed(&lock, &mount).context("cannot wait until the volume is closed")?;
-    let mountpoint = args.mountpoint.display();
+    let mountpoint = mountpoint.display();
     let said = match durable {
         Durable::All => "everything is durable".to_owned(),
         Durable::ProcessEnded => "its process had ended".to_owned(),

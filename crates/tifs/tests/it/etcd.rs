@@ -1,8 +1,9 @@
 //! A volume on etcd, with blocks in a directory.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tifs::kv::{EtcdKv, Kv, RemoteKv, RemoteUrl};
+use tifs::kv::{Commit, EtcdKv, Kv, RemoteKv, RemoteUrl, Space};
 use tifs_testkit::etcd::Etcd;
 use tifs_testkit::failure::seeds;
 use tifs_testkit::lockstep::run;
@@ -70,4 +71,46 @@ fn commands_make_check_dump_and_load_volumes_of_etcd() {
     tifs(["fsck", "etcd://127.0.0.1:1/v"]).failed_with(&["object store is missing"]);
     let secret = "etcd://127.0.0.1:1/v?blocks=s3://id:secret@bucket";
     tifs(["fsck", secret]).failed_with(&["belong to the environment or a file"]);
+}
+
+#[test]
+fn a_check_deletes_objects_that_nothing_names() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let url = etcd.url("files", "");
+    tifs(["mkfs", &url]).succeeded();
+    let store = EtcdKv::open(&RemoteUrl::parse(&url).unwrap()).unwrap();
+    let change = |value: Option<&[u8]>| {
+        let mut transaction = store.begin().unwrap();
+        match value {
+            Some(value) => transaction.put(Space::Data, b"block", value).unwrap(),
+            None => transaction.delete(Space::Data, b"block").unwrap(),
+        }
+        assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+    };
+    change(Some(b"content"));
+    let written = file_below(&etcd.blocks(), "-626c6f636b").unwrap();
+    let left = written.with_file_name("ffff-626c6f636b");
+    std::fs::copy(&written, &left).unwrap();
+    change(None);
+    // A store that somebody has is left alone.
+    tifs(["fsck", &url]).succeeded();
+    store.close().unwrap();
+    assert!(left.exists() && !written.exists());
+    let checked = tifs(["fsck", &url]);
+    assert!(
+        checked.out.contains("1 object without a name"),
+        "{checked:?}"
+    );
+    assert!(!left.exists());
+}
+
+/// A file below a directory, by the end of its name.
+fn file_below(dir: &Path, end: &str) -> Option<PathBuf> {
+    let mut paths = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    paths.find_map(|path| match path.is_dir() {
+        true => file_below(&path, end),
+        false => path.to_str()?.ends_with(end).then_some(path),
+    })
 }

@@ -50,8 +50,8 @@ pub(super) fn drop_replaced(shared: &Shared) -> Result<()> {
     delete_all(shared, revision)
 }
 
-/// Drops all replaced revisions that nothing reads, whatever their age. False if there are few since
-/// the last time, or if this process is to drop none.
+/// Drops all replaced revisions that nothing reads, whatever their age. False if there are few
+/// since the last time, or if this process is to drop none.
 pub(super) fn drop_all_replaced(shared: &Shared) -> Result<bool> {
     let base = &shared.base;
     if shared.session.is_none() || base.url.gc.is_none() {

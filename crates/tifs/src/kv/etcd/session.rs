@@ -229,7 +229,7 @@ impl Session {
     /// `EIO` if another process has or had the volume. Those of the cluster.
     pub(super) fn renew(&self, base: &Base, deadline: Deadline) -> Result<()> {
         let (cluster, keys) = (&base.cluster, &base.keys);
-        let mut present = self.present.lock();
+        let mut present = cluster.lock(&self.present, deadline)?;
         if let Some(reason) = &present.ended {
             return Err(reason.clone());
         }
@@ -265,7 +265,7 @@ impl Session {
     /// As for [`renew`](Self::renew).
     pub(super) fn replace(&self, base: &Base, deadline: Deadline) -> Result<()> {
         let value = serde_json::to_vec(&self.record).map_err(|e| Error::corrupt(e.to_string()))?;
-        let present = self.present.lock();
+        let present = base.cluster.lock(&self.present, deadline)?;
         let request = TransactionRequest {
             compare: vec![Compare::unchanged(base.keys.session(), self.fence())],
             success: vec![put(base.keys.session(), value, present.lease)],
@@ -289,7 +289,7 @@ impl Session {
     /// # Errors
     /// As for [`renew`](Self::renew).
     pub(super) fn find_fence(&self, base: &Base, deadline: Deadline) -> Result<()> {
-        let present = self.present.lock();
+        let present = base.cluster.lock(&self.present, deadline)?;
         let found = look(&base.cluster, &base.keys, deadline)?;
         base.moments.reached(found.revision);
         if let Some((own, key)) = &found.session

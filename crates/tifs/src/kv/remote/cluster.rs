@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustix::io::Errno;
 use titan::Process;
 use tokio::runtime::{Builder, Runtime};
@@ -276,6 +276,19 @@ impl<C: Client> Cluster<C> {
         future: impl Future<Output = T>,
     ) -> Option<T> {
         self.within(deadline.rest(), future)
+    }
+
+    /// The lock of what another call may be waiting for, too.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` at the deadline.
+    pub(in crate::kv) fn lock<'m, T>(
+        &self,
+        mutex: &'m Mutex<T>,
+        deadline: Deadline,
+    ) -> Result<MutexGuard<'m, T>> {
+        let locked = mutex.try_lock_for(deadline.rest());
+        locked.ok_or_else(|| self.out_of_reach("another call waits, too"))
     }
 
     /// Waits before an attempt at a transaction that others may have disturbed.

@@ -166,7 +166,7 @@ impl Session {
         deadline: Deadline,
         is_making: Option<bool>,
     ) -> Result<()> {
-        let mut ended = self.ended.lock();
+        let mut ended = cluster.lock(&self.ended, deadline)?;
         if let Some(reason) = &*ended {
             return Err(reason.clone());
         }

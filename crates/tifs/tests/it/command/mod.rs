@@ -27,7 +27,7 @@ use tifs::volume::{Volume, VolumeOptions};
 #[derive(Debug)]
 pub struct Ended {
     status: Option<i32>,
-    out: String,
+    pub out: String,
     said: String,
 }
 

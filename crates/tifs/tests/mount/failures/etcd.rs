@@ -83,7 +83,9 @@ fn an_object_store_that_is_gone_is_an_error_and_the_mount_goes_on() {
         for name in ["before", "after"] {
             assert_eq!(fs::read(volume.join(name)).unwrap(), large);
         }
-        volume.unmount();
+        let unmounted = tifs(["umount", volume.store().to_str().unwrap()]);
+        assert_eq!(unmounted.status, 0, "{unmounted:?}");
+        volume.wait();
         volume.check();
     });
 }
