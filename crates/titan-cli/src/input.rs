@@ -9,6 +9,9 @@ use titan::{Error, Result};
 /// The largest value, with room for its key: the engine's batches have up to 4 GiB less 64 MiB.
 pub(crate) const MAX_VALUE: u64 = (4 << 30) - (64 << 20) - (1 << 20);
 
+/// Bytes of an input that are read before a database is opened for it.
+const BEGIN: u64 = 1 << 20;
+
 /// The most that is read at once: as much as the largest value, and half of the memory that is
 /// left.
 pub(crate) fn max() -> u64 {
@@ -93,6 +96,15 @@ impl Input {
         }
     }
 
+    /// The same, with its first MiB read: a short input is at its end, and its writer done.
+    pub(crate) fn begun(mut self) -> Result<Self> {
+        let mut first = Vec::new();
+        let read = self.reader.by_ref().take(BEGIN).read_to_end(&mut first);
+        read.map_err(|e| Error::io(e, "read", &self.path))?;
+        self.reader = Box::new(io::Cursor::new(first).chain(self.reader));
+        Ok(self)
+    }
+
     /// All of it.
     ///
     /// # Errors
@@ -139,6 +151,18 @@ mod tests {
             b"abc",
             "it has shrunk"
         );
+    }
+
+    #[test]
+    fn an_input_that_has_begun_loses_nothing() {
+        for len in [0, 5, BEGIN, BEGIN + 5] {
+            let input = Input {
+                reader: Box::new(io::repeat(7).take(len)),
+                size: 0,
+                path: PathBuf::from("input"),
+            };
+            assert_eq!(input.begun().unwrap().whole().unwrap().len() as u64, len);
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::{keys, owner};
 /// Store an entry
 ///
 /// An existing value of the key is replaced. The write is synced: it is durable when the
-/// command ends. The database is created if it does not exist. A store of versions and a volume of
-/// TiFS are refused.
+/// command ends. The database is created if it does not exist. It is in use while the input after
+/// its first MiB is read. A store of versions and a volume of TiFS are refused.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -96,8 +96,8 @@ impl Entry {
     /// The value that is given, on standard input, or in a file.
     fn source(&self) -> Result<Source> {
         match (&self.value, &self.file) {
-            (_, Some(path)) => Input::open(path).map(Source::Input),
-            (Some(text), None) if text == "-" => Ok(Source::Input(Input::standard())),
+            (_, Some(path)) => Input::open(path)?.begun().map(Source::Input),
+            (Some(text), None) if text == "-" => Input::standard().begun().map(Source::Input),
             (Some(text), None) => keys::parse(text).map(Source::Given),
             (None, None) => Err(Error::invalid_argument("no value")),
         }
