@@ -113,7 +113,8 @@ impl<'a> Source<'a> {
             Some(Current::Long(record, front)) => CopiedRecord {
                 record,
                 to: self.copy_long(&record, &front, writer, limit_rate)?,
-                limited: record.len(),
+                // Its header and key were read with the records before it.
+                limited: record.reference.size,
             },
         };
         self.advance()?;
