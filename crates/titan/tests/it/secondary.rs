@@ -1,13 +1,16 @@
 //! Reading a database while another instance writes it.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use titan::{Db, ErrorKind, Options, ReadOptions, Secondary};
 use titan_campaigns::beside::{Writer, moment_of};
+use titan_testkit::sim::{OpKind, SimVfs};
 
 use crate::rocksdb_tools::run;
-use crate::support::{key, manual, scaled, value};
+use crate::support::{key, manual, open, scaled, value};
 
 /// Holes are punched, records relocated, files deleted, families created and dropped, the MANIFEST
 /// replaced.
@@ -228,4 +231,40 @@ fn each_view_of_a_running_rocksdb_is_one_moment() {
     }
     println!("{views} views");
     assert!(last > KEYS, "{views} views, up to {last}");
+}
+
+#[test]
+fn a_view_that_has_a_write_has_the_value_from_a_reader_before_it() {
+    const LEN: u64 = 1 << 20;
+    let vfs = SimVfs::new();
+    let with = crate::support::options(&vfs, manual());
+    let db = open(&with);
+    db.put("b", "0").unwrap();
+    db.flush().unwrap();
+    let secondary = Secondary::open("/db", &with).unwrap();
+    // Once the follower has read the MANIFEST and opened the tables, it reads WAL files.
+    let (writer, has_written) = (db.clone(), AtomicBool::new(false));
+    vfs.set_hook(move |call| {
+        let is_wal = call.path.extension().is_some_and(|e| e == "log");
+        if call.kind == OpKind::Read && is_wal && !has_written.swap(true, Ordering::Relaxed) {
+            let value = std::io::repeat(7).take(LEN);
+            assert_eq!(writer.put_reader("a", value).unwrap(), LEN);
+            writer.put("b", "1").unwrap();
+        }
+    });
+    secondary.try_catch_up().unwrap();
+    let view = secondary.db();
+    let len = view.get_lazy("a").unwrap().and_then(|value| value.len());
+    let b = view.get("b").unwrap();
+    let is_new = b.as_deref() == Some(b"1");
+    assert!(
+        len == Some(LEN) || !is_new,
+        "{b:?} without the value before it"
+    );
+    vfs.set_hook(|_| ());
+    secondary.try_catch_up().unwrap();
+    let value = secondary.db().get_lazy("a").unwrap().unwrap();
+    assert_eq!(value.len(), Some(LEN));
+    drop(secondary);
+    db.close().unwrap();
 }

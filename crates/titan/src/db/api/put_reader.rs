@@ -7,9 +7,9 @@
 //! | step | why |
 //! |---|---|
 //! | sync the WAL | the value will be durable: after a crash no write survives one before it |
-//! | flush the family's memtables | readers search them first, and would find older entries of the key |
+//! | start a WAL file, flush the family's memtables | readers search them first, and would find older entries of the key |
 //! | write a table of level 0 with the pointer | it has the next sequence number |
-//! | one edit adds blob file and table | a crash before it leaves files that no version names |
+//! | one edit adds blob file and table, and needs no older WAL file for the family | a crash before it leaves files that no version names; a follower sees that what it read before is not all |
 //! | tell the commit hook, publish | as for a batch |
 //!
 //! The WAL does not have the value: RocksDB keeps no blob file for a pointer that only the WAL has.
@@ -29,6 +29,7 @@ use crate::db::jobs::value_from_reader::{NewValue, UnlistedBlobFile};
 use crate::error::{Error, Result};
 use crate::filter::check_may_wait_for_jobs;
 use crate::format::SequenceNumber;
+use crate::read::Snapshot;
 use crate::stats::{self, HistogramKind};
 use crate::write::WriteOptions;
 use crate::write::pipeline::CommitEnv;
@@ -70,7 +71,7 @@ impl ColumnFamily {
     /// and put as by [`ColumnFamily::put_with`]. A longer one is written once, without compression,
     /// to a blob file of its own. It is durable on return, with all logged writes before it,
     /// whatever `options` say; and it is no part of the WAL. With `no_slowdown`, the call fails if
-    /// writes are stalled at any time.
+    /// writes are stalled while the value is read.
     ///
     /// Cost: 3 MiB of memory, whatever the length; writes the file and a table of level 0, flushes
     /// the family, and syncs the WAL and the MANIFEST. Other writers wait for the table and the
@@ -131,6 +132,9 @@ impl ColumnFamily {
         gate!("value: to be installed");
         shared.alone_between_checkpoints(|lead| {
             let sequence = shared.prepare_for_value(lead, family, key, options)?;
+            // ORDER: until the value is published. A compaction that takes the table before must
+            // keep what a reader of the moment before the value sees.
+            let _before = shared.snapshot_before_value();
             let value = NewValue {
                 family: family.clone(),
                 key,
@@ -188,9 +192,9 @@ impl Shared {
             self.sync_wal(lead)?;
         }
         // ORDER: before the table gets its sequence number. What is older must not be in memtables,
-        // which readers search first.
+        // which readers search first. The edit names the WAL file that begins here.
         if !mutant!(value_below_older_memtables) {
-            let memtables = self.switch_to_flush(lead, &[family.id])?;
+            let memtables = self.seal_to_flush(lead, family.id)?;
             self.wait_for_flushes(&memtables)?;
         }
         let sequence = self.counters.last_sequence().plus(1);
@@ -200,6 +204,14 @@ impl Shared {
             )),
             false => Ok(sequence),
         }
+    }
+
+    /// A snapshot without the value, unless a planted bug forgets it.
+    fn snapshot_before_value(&self) -> Option<Snapshot> {
+        let now = self.opening.clock.monotonic();
+        let sequence = || self.counters.last_sequence();
+        (!mutant!(value_installed_without_a_snapshot))
+            .then(|| self.pins.snapshots.take(now, sequence))
     }
 
     /// Shows an installed value to the commit hook and to readers.

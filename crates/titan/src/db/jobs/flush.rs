@@ -69,13 +69,28 @@ impl Shared {
     ) -> Result<FlushBarrier> {
         self.check_not_stopped()?;
         self.switch_memtables(lead, ids)?;
+        Ok(self.newest_immutables(ids))
+    }
+
+    /// The same for one family, which gets a new WAL file also if its memtable is empty.
+    pub(crate) fn seal_to_flush(
+        &self,
+        lead: &Lead<'_>,
+        id: ColumnFamilyId,
+    ) -> Result<FlushBarrier> {
+        self.check_not_stopped()?;
+        self.start_wal(lead, &[id])?;
+        Ok(self.newest_immutables(&[id]))
+    }
+
+    fn newest_immutables(&self, ids: &[ColumnFamilyId]) -> FlushBarrier {
         let state = self.state.lock();
         let newest = |id: &ColumnFamilyId| {
             let family = state.families.get(id)?;
             let newest = family.immutables.back()?;
             Some((*id, Arc::clone(&newest.memtable)))
         };
-        Ok(ids.iter().filter_map(newest).collect())
+        ids.iter().filter_map(newest).collect()
     }
 
     /// Waits until these memtables, and all older ones of their families, are in tables.
@@ -150,7 +165,7 @@ impl Shared {
     /// Stops writes because of a failed sync of WAL files, whatever becomes of the flush, and
     /// returns the error. Another sync might succeed although data is lost. Without a file
     /// descriptor nothing was synced, and nothing is lost.
-    fn wal_not_synced(&self, error: Error) -> Error {
+    pub(super) fn wal_not_synced(&self, error: Error) -> Error {
         if error.is_out_of_descriptors() {
             return error;
         }

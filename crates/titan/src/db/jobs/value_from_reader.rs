@@ -170,14 +170,22 @@ impl Job for NewValue<'_> {
     fn announce(&self, _: &Listeners) {}
 
     fn run(mut self, shared: &Shared) -> (Result<()>, ()) {
-        let output = match shared.write_pointer(&self) {
+        // ORDER: before the edit names the newest WAL file: a follower expects it then.
+        let synced = shared.pipeline.sync_wal_names();
+        let synced = synced.map_err(|e| shared.wal_not_synced(e));
+        let output = match synced.and_then(|()| shared.write_pointer(&self)) {
             Ok(output) => output,
             Err(e) => return (Err(e), ()),
         };
         gate!("value: table written");
         let files = output.files();
+        let needed = |state: &State| Some(state.families.get(&self.family.id)?.memtable_log);
+        let log_number = needed(&shared.state.lock());
         let mut edit = VersionEdit {
             column_family: self.family.id,
+            // Another one with each value. The WAL does not have the value, so a follower that has
+            // the state before must not take a later write from there.
+            log_number: log_number.filter(|_| !mutant!(value_unseen_by_followers)),
             ..VersionEdit::default()
         };
         output.add_to(&mut edit, 0, shared.files.env.unix_seconds());
@@ -190,6 +198,12 @@ impl Job for NewValue<'_> {
                 "a value of family {} is put into a table below memtables",
                 family.family.id
             );
+            // Readers that have the version before must not see later writes, without the value.
+            if !mutant!(value_beside_the_old_memtable) {
+                let options = family.family.options();
+                let comparator = family.family.comparator.clone();
+                family.memtable = Memtable::new(comparator, options.write_buffer_size);
+            }
         });
         gate!("value: installed");
         (installed.map(drop), ())

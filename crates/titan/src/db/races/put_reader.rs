@@ -122,3 +122,61 @@ fn a_checkpoint_has_no_value_that_is_put_after_its_moment() {
         });
     }
 }
+
+#[test]
+fn a_compaction_beside_the_installation_keeps_what_snapshots_before_the_value_see() {
+    race(|gates| {
+        let store = Store::open(gates);
+        super::store::write(&store.db, &abc("0"));
+        store.db.flush().unwrap();
+        let installed = gates.stop_at("value: installed");
+        let putting = store.spawn("put", put);
+        installed.reached();
+        let listed = gates.stop_at("compaction: snapshots listed");
+        let compacting = store.spawn("compact", |db| {
+            let tables = db.table_properties(None, None).unwrap();
+            let numbers: Vec<_> = tables.iter().map(|table| table.file).collect();
+            db.compact_files(&numbers, 1)
+        });
+        listed.reached();
+        let snapshot = store.db.snapshot();
+        installed.open();
+        putting.join();
+        listed.open();
+        compacting.join().unwrap();
+        let before = snapshot.get(&store.db, "a").unwrap();
+        assert_eq!(before.as_deref(), Some(&b"0"[..]));
+        drop(snapshot);
+        assert_eq!(store.finish(), all([("default", with_long(abc("0")))]));
+    });
+}
+
+#[test]
+fn a_reader_that_sees_a_later_write_sees_the_value() {
+    race(|gates| {
+        let store = Store::open(gates);
+        super::store::write(&store.db, &abc("0"));
+        // So that the reader's memtable is empty.
+        store.db.flush().unwrap();
+        let stop = gates.stop_at("read: sequence number to be chosen");
+        let reading = store.spawn("read", |db| {
+            let found = db.multi_get(&["a", "b"]).into_iter();
+            found
+                .map(|value| value.unwrap().unwrap())
+                .collect::<Vec<_>>()
+        });
+        stop.reached();
+        put(&store.db);
+        store.db.put("b", "1").unwrap();
+        stop.open();
+        let found = reading.join();
+        let is_old = found[0] == "0";
+        assert!(
+            !is_old || found[1] == "0",
+            "{:?} beside an old value",
+            found[1]
+        );
+        let expected = with_long(contents([("a", ""), ("b", "1"), ("c", "0")]));
+        assert_eq!(store.finish(), all([("default", expected)]));
+    });
+}
