@@ -99,8 +99,10 @@ fn tables_between_named_ones_go_along() {
     let options = partitioned(&vfs, Arc::new(FixedPrefixPartitioner(key(0).len() - 1)));
     let db = open(&options);
     flush(&db, 0..60, 0);
-    db.compact_range(None, None, &CompactRangeOptions::default())
-        .unwrap();
+    let force = CompactRangeOptions {
+        force_bottommost: true,
+    };
+    db.compact_range(None, None, &force).unwrap();
     let before = of_level(&db, 6);
     assert_eq!(before.len(), 6);
     // One of them twice.
