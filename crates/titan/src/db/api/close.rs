@@ -1,7 +1,7 @@
 //! Closing the database, at the latest when the last handle is dropped.
 //!
-//! Closing waits for jobs. So where the last handle is dropped in a job, on a thread of the `Env`,
-//! the database is closed by a thread of its own.
+//! Closing waits for jobs. So where the last handle is dropped in a job, on a thread of the `Env`
+//! or in a compaction filter, the database is closed by a thread of its own.
 
 use std::sync::Arc;
 
@@ -112,7 +112,8 @@ impl Drop for Core {
         if self.shared.lifecycle.is_closed() {
             return;
         }
-        if self.shared.opening.env.is_on_its_thread() {
+        let in_a_filter = check_may_wait_for_jobs().is_err();
+        if in_a_filter || self.shared.opening.env.is_on_its_thread() {
             return end_elsewhere(&self.shared);
         }
         if let Err(e) = self.end() {
