@@ -275,7 +275,7 @@ fn settled(store: &Shared, slot: &Slot<'_>, deadline: Deadline) -> Result<Option
         }
         _ => {}
     }
-    if mutant!(fate_not_fixed) {
+    if mutant!(fate_on_etcd_not_fixed) {
         return Ok(Some(Fate::Nothing));
     }
     // It leaves the mark that it found, so it may be repeated.

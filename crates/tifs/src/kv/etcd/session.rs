@@ -149,7 +149,7 @@ impl Session {
 
     /// Whether nobody else can have the volume now.
     pub(super) fn lasts(&self) -> bool {
-        mutant!(lease_outlived) || nanos(now()) < self.until.load(Ordering::Acquire)
+        mutant!(lease_on_etcd_outlived) || nanos(now()) < self.until.load(Ordering::Acquire)
     }
 
     /// Notes that the lease has so many seconds from a time on.

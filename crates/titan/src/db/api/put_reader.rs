@@ -75,8 +75,8 @@ impl ColumnFamily {
     ///
     /// Cost: 3 MiB of memory, whatever the length; writes the file and a table of level 0, flushes
     /// the family, and syncs the WAL and the MANIFEST. Other writers wait for the table and the
-    /// syncs, not for the reader; and for a flush of what they wrote to the family in the end, which
-    /// with one background job comes after a compaction that runs.
+    /// syncs, not for the reader; and for a flush of what they wrote to the family meanwhile,
+    /// which with one background job comes after a compaction that runs.
     ///
     /// A [commit hook](crate::CommitHook) is told of a bypass of the key; a
     /// [compaction filter](crate::ColumnFamilyOptions::compaction_filter) is asked later.

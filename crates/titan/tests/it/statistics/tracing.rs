@@ -50,6 +50,9 @@ impl Subscriber for Recorded {
 #[test]
 fn recovery_and_a_compaction_of_this_thread_are_told() {
     let recorded = Recorded::default();
+    // Beside another dispatcher: with one alone, a span that a thread without a subscriber meets
+    // first is switched off for all threads.
+    let _other = tracing::Dispatch::new(Recorded::default());
     let vfs = SimVfs::new();
     tracing::subscriber::with_default(recorded.clone(), || {
         filled(&at_level(&vfs, StatsLevel::Off));
