@@ -286,7 +286,7 @@ impl CommitQueue {
     }
 
     /// Number of writers that wait.
-    #[cfg(all(test, not(any(loom, shuttle))))]
+    #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.line.lock().waiting.len()
     }
