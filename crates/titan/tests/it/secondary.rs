@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use titan::{Db, ErrorKind, Options, ReadOptions, Secondary};
 use titan_campaigns::beside::{Writer, moment_of};
@@ -235,6 +235,13 @@ fn each_view_of_a_running_rocksdb_is_one_moment() {
 
 #[test]
 fn a_view_that_has_a_write_has_the_value_from_a_reader_before_it() {
+    // Whichever look of the follower at CURRENT the writer comes before.
+    for look in 1..=6 {
+        view_beside_a_value_from_a_reader(look);
+    }
+}
+
+fn view_beside_a_value_from_a_reader(look: usize) {
     const LEN: u64 = 1 << 20;
     let vfs = SimVfs::new();
     let with = crate::support::options(&vfs, manual());
@@ -242,11 +249,10 @@ fn a_view_that_has_a_write_has_the_value_from_a_reader_before_it() {
     db.put("b", "0").unwrap();
     db.flush().unwrap();
     let secondary = Secondary::open("/db", &with).unwrap();
-    // Once the follower has read the MANIFEST and opened the tables, it reads WAL files.
-    let (writer, has_written) = (db.clone(), AtomicBool::new(false));
+    let (writer, looks) = (db.clone(), AtomicUsize::new(0));
     vfs.set_hook(move |call| {
-        let is_wal = call.path.extension().is_some_and(|e| e == "log");
-        if call.kind == OpKind::Read && is_wal && !has_written.swap(true, Ordering::Relaxed) {
+        let looked = call.kind == OpKind::Read && call.path.ends_with("CURRENT");
+        if looked && looks.fetch_add(1, Ordering::Relaxed) + 1 == look {
             let value = std::io::repeat(7).take(LEN);
             assert_eq!(writer.put_reader("a", value).unwrap(), LEN);
             writer.put("b", "1").unwrap();
@@ -259,9 +265,10 @@ fn a_view_that_has_a_write_has_the_value_from_a_reader_before_it() {
     let is_new = b.as_deref() == Some(b"1");
     assert!(
         len == Some(LEN) || !is_new,
-        "{b:?} without the value before it"
+        "{b:?} without the value before it, at look {look}"
     );
     vfs.set_hook(|_| ());
+    db.put_reader("a", std::io::repeat(7).take(LEN)).unwrap();
     secondary.try_catch_up().unwrap();
     let value = secondary.db().get_lazy("a").unwrap().unwrap();
     assert_eq!(value.len(), Some(LEN));
