@@ -1,16 +1,16 @@
 //! A store in memory, for tests and for volumes that need not last.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::pending::{Key, Pending, Writes};
 use super::{Commit, Direction, Kv, Pair, Reader, Scan, Space, Transaction};
 use crate::error::Result;
 
-type Key = (Space, Vec<u8>);
 type Contents = BTreeMap<Key, Bytes>;
 
 /// A store in memory. A snapshot is a reference to the contents, and a commit copies the contents
@@ -41,8 +41,7 @@ impl MemoryKv {
             store: self,
             began: state.commits,
             contents: Arc::clone(&state.contents),
-            writes: BTreeMap::new(),
-            guards: HashSet::new(),
+            pending: Pending::default(),
         }
     }
 
@@ -87,14 +86,13 @@ struct MemoryTransaction<'a> {
     store: &'a MemoryKv,
     began: u64,
     contents: Arc<Contents>,
-    writes: BTreeMap<Key, Option<Bytes>>,
-    guards: HashSet<Key>,
+    pending: Pending,
 }
 
 impl Reader for MemoryTransaction<'_> {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let key = (space, key.to_vec());
-        Ok(match self.writes.get(&key) {
+        Ok(match self.pending.writes.get(&key) {
             Some(own) => own.clone(),
             None => self.contents.get(&key).cloned(),
         })
@@ -110,25 +108,23 @@ impl Reader for MemoryTransaction<'_> {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
-        Ok(range(&self.contents, &self.writes, scan))
+        Ok(range(&self.contents, &self.pending.writes, scan))
     }
 }
 
 impl Transaction for MemoryTransaction<'_> {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
-        debug_assert!(!value.is_empty(), "values are not empty");
-        let value = Some(Bytes::copy_from_slice(value));
-        self.writes.insert((space, key.to_vec()), value);
+        self.pending.put(space, key, value);
         Ok(())
     }
 
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.writes.insert((space, key.to_vec()), None);
+        self.pending.delete(space, key);
         Ok(())
     }
 
     fn guard(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.guards.insert((space, key.to_vec()));
+        self.pending.guard(space, key);
         Ok(())
     }
 
@@ -137,20 +133,19 @@ impl Transaction for MemoryTransaction<'_> {
             store,
             began,
             contents,
-            writes,
-            guards,
+            pending,
         } = *self;
         // Or the commit would copy the contents because of this transaction's own snapshot.
         drop(contents);
         let mut state = store.state.lock();
         let newer = |key| state.written.get(key).is_some_and(|commit| *commit > began);
-        if writes.keys().chain(&guards).any(newer) {
+        if pending.keys().any(newer) {
             return Ok(Commit::Conflict);
         }
         let state = &mut *state;
         state.commits += 1;
         let contents = Arc::make_mut(&mut state.contents);
-        for (key, value) in writes {
+        for (key, value) in pending.writes {
             state.written.insert(key.clone(), state.commits);
             match value {
                 Some(value) => contents.insert(key, value),
@@ -162,7 +157,7 @@ impl Transaction for MemoryTransaction<'_> {
 }
 
 /// The keys of a range, with `writes` on top of `contents`.
-fn range(contents: &Contents, writes: &BTreeMap<Key, Option<Bytes>>, scan: &Scan) -> Vec<Pair> {
+fn range(contents: &Contents, writes: &Writes, scan: &Scan) -> Vec<Pair> {
     if scan.begin >= scan.end {
         return Vec::new();
     }

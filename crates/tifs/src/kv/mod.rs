@@ -23,6 +23,7 @@ mod etcd;
 mod log_damage;
 mod memory;
 mod opening;
+mod pending;
 mod remote;
 mod resume;
 #[cfg(test)]

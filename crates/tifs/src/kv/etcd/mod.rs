@@ -66,7 +66,6 @@ mod tests;
 mod transaction;
 mod wire;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -81,9 +80,9 @@ use self::reads::Reads;
 use self::session::Session;
 use self::shared::Shared;
 use self::transaction::EtcdTransaction;
+use super::pending::{Pending, Writes};
 use super::remote::slots::Slots;
 use super::remote::upkeep::{PARTS, SOON, Upkeep};
-use super::remote::writes::Writes;
 use super::remote::{AskHolder, Holder, RemoteKv, Room};
 use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
 use crate::error::Result;
@@ -262,8 +261,7 @@ impl Kv for EtcdKv {
         Ok(Box::new(EtcdTransaction {
             reads: Reads::new(store, store.now()?),
             slot,
-            writes: Writes::new(),
-            guards: BTreeSet::new(),
+            pending: Pending::default(),
         }))
     }
 

@@ -14,8 +14,9 @@ use super::objects::Object;
 use super::shared::Shared;
 use super::wire::{KeyValue, RangeRequest, Request, TransactionRequest};
 use crate::error::{Error, Result};
+use crate::kv::pending::Writes;
 use crate::kv::remote::cluster::Deadline;
-use crate::kv::remote::writes::{Page, Writes, scanned};
+use crate::kv::remote::writes::{Page, scanned};
 use crate::kv::{Direction, Pair, Scan, Space};
 
 /// Keys of metadata that are read at once.

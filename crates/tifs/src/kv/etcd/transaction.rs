@@ -12,29 +12,29 @@ use super::objects::Object;
 use super::reads::{AT_ONCE, Reads};
 use super::wire::{DeleteRequest, Operation, PutRequest, Request};
 use crate::error::Result;
+use crate::kv::pending::Pending;
 use crate::kv::remote::cluster::Deadline;
 use crate::kv::remote::slots::Slot;
-use crate::kv::remote::writes::{Writes, values};
+use crate::kv::remote::writes::values;
 use crate::kv::{Commit, Pair, Reader, Scan, Space, Transaction};
 
 /// A transaction of a mount.
 pub(super) struct EtcdTransaction<'a> {
     pub(super) reads: Reads<'a>,
     pub(super) slot: Slot<'a>,
-    pub(super) writes: Writes,
-    pub(super) guards: BTreeSet<(Space, Vec<u8>)>,
+    pub(super) pending: Pending,
 }
 
 impl Reader for EtcdTransaction<'_> {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.writes.get(&(space, key.to_vec())) {
+        match self.pending.writes.get(&(space, key.to_vec())) {
             Some(own) => Ok(own.clone()),
             None => self.reads.get(space, key),
         }
     }
 
     fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
-        values(space, keys, &self.writes, |others| {
+        values(space, keys, &self.pending.writes, |others| {
             self.reads.multi_get(space, others)
         })
     }
@@ -44,30 +44,28 @@ impl Reader for EtcdTransaction<'_> {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
-        self.reads.scan(scan, &self.writes)
+        self.reads.scan(scan, &self.pending.writes)
     }
 }
 
 impl Transaction for EtcdTransaction<'_> {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
-        debug_assert!(!value.is_empty(), "values are not empty");
-        let value = Some(Bytes::copy_from_slice(value));
-        self.writes.insert((space, key.to_vec()), value);
+        self.pending.put(space, key, value);
         Ok(())
     }
 
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.writes.insert((space, key.to_vec()), None);
+        self.pending.delete(space, key);
         Ok(())
     }
 
     fn guard(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.guards.insert((space, key.to_vec()));
+        self.pending.guard(space, key);
         Ok(())
     }
 
     fn commit(self: Box<Self>) -> Result<Commit> {
-        if self.writes.is_empty() && self.guards.is_empty() {
+        if self.pending.is_empty() {
             return Ok(Commit::Committed);
         }
         let store = self.reads.store;
@@ -96,7 +94,7 @@ impl Transaction for EtcdTransaction<'_> {
 impl EtcdTransaction<'_> {
     /// The keys that others must not write, as of the begin.
     fn known(&self) -> Result<Known> {
-        let all: BTreeSet<&(Space, Vec<u8>)> = self.writes.keys().chain(&self.guards).collect();
+        let all: BTreeSet<&(Space, Vec<u8>)> = self.pending.keys().collect();
         for space in [Space::Meta, Space::Data] {
             let seen = self.reads.seen.borrow();
             let unknown = all
@@ -117,7 +115,8 @@ impl EtcdTransaction<'_> {
     /// Writes the content of blocks as new objects.
     fn write_blocks(&self, deadline: Deadline) -> Result<Vec<(Vec<u8>, Object)>> {
         let store = self.reads.store;
-        let of_blocks = { self.writes.iter() }.filter(|((space, _), _)| *space == Space::Data);
+        let of_blocks =
+            { self.pending.writes.iter() }.filter(|((space, _), _)| *space == Space::Data);
         let blocks: Vec<(&Vec<u8>, &Bytes)> = of_blocks
             .filter_map(|((_, key), value)| Some((key, value.as_ref()?)))
             .collect();
@@ -174,11 +173,15 @@ impl EtcdTransaction<'_> {
         };
         let of_blocks =
             { blocks.iter() }.map(|(key, object)| put(Space::Data, key, object.encode()));
-        let others = self.writes.iter().filter_map(|(key, value)| match value {
-            None => Some(delete(key)),
-            Some(value) if key.0 == Space::Meta => Some(put(key.0, &key.1, value.clone())),
-            Some(_) => None,
-        });
+        let others = self
+            .pending
+            .writes
+            .iter()
+            .filter_map(|(key, value)| match value {
+                None => Some(delete(key)),
+                Some(value) if key.0 == Space::Meta => Some(put(key.0, &key.1, value.clone())),
+                Some(_) => None,
+            });
         others.chain(of_blocks).map(Into::into).collect()
     }
 }

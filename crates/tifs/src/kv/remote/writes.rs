@@ -6,10 +6,8 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::error::Result;
+use crate::kv::pending::Writes;
 use crate::kv::{Direction, Pair, Scan, Space};
-
-/// The writes of a transaction: values, or that there is none.
-pub(in crate::kv) type Writes = BTreeMap<(Space, Vec<u8>), Option<Bytes>>;
 
 /// The values of keys, with `writes` on top of what `read` finds.
 pub(in crate::kv) fn values(

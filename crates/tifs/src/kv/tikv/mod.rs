@@ -59,7 +59,6 @@ mod tests;
 mod transaction;
 mod windows;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -72,10 +71,10 @@ use self::session::Session;
 use self::shared::Shared;
 use self::transaction::TikvTransaction;
 use self::windows::Windows;
+use super::pending::{Pending, Writes};
 use super::remote::keys::Keys;
 use super::remote::slots::Slots;
 use super::remote::upkeep::{PARTS, SOON, Upkeep};
-use super::remote::writes::Writes;
 use super::remote::{self, Holder, RemoteKv};
 use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
 use crate::error::Result;
@@ -211,8 +210,7 @@ impl Kv for TikvKv {
                     },
                     begun,
                     slot,
-                    writes: Writes::new(),
-                    guards: BTreeSet::new(),
+                    pending: Pending::default(),
                 }));
             }
         }

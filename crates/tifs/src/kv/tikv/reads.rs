@@ -16,8 +16,9 @@ use super::failures::is_too_large;
 use super::gc;
 use super::shared::Shared;
 use crate::error::{Error, Result};
+use crate::kv::pending::Writes;
 use crate::kv::remote::cluster::Deadline;
-use crate::kv::remote::writes::{Page, Writes, scanned};
+use crate::kv::remote::writes::{Page, scanned};
 use crate::kv::{Direction, Pair, Scan, Space};
 
 /// Rows that are read at once, of which each one may be as large as a block of a file.

@@ -1,7 +1,5 @@
 //! A transaction: its writes, its commit, and the fate of a commit without an answer.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use tikv_client::{Error as ClientError, TimestampExt, Transaction as Begun, TransactionClient};
 
@@ -10,9 +8,10 @@ use super::failures::{fails_for_good, has_surely_failed, translated};
 use super::reads::Reads;
 use super::shared::Shared;
 use crate::error::Result;
+use crate::kv::pending::Pending;
 use crate::kv::remote::cluster::Deadline;
 use crate::kv::remote::slots::{Fate, Mark, Slot};
-use crate::kv::remote::writes::{Writes, values};
+use crate::kv::remote::writes::values;
 use crate::kv::{Commit, Pair, Reader, Scan, Space, Transaction};
 
 /// A transaction of a mount.
@@ -20,20 +19,19 @@ pub(super) struct TikvTransaction<'a> {
     pub(super) reads: Reads<'a>,
     pub(super) begun: Begun,
     pub(super) slot: Slot<'a>,
-    pub(super) writes: Writes,
-    pub(super) guards: BTreeSet<(Space, Vec<u8>)>,
+    pub(super) pending: Pending,
 }
 
 impl Reader for TikvTransaction<'_> {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.writes.get(&(space, key.to_vec())) {
+        match self.pending.writes.get(&(space, key.to_vec())) {
             Some(own) => Ok(own.clone()),
             None => self.reads.get(space, key),
         }
     }
 
     fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
-        values(space, keys, &self.writes, |others| {
+        values(space, keys, &self.pending.writes, |others| {
             self.reads.multi_get(space, others)
         })
     }
@@ -44,38 +42,35 @@ impl Reader for TikvTransaction<'_> {
     }
 
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
-        self.reads.scan(scan, &self.writes)
+        self.reads.scan(scan, &self.pending.writes)
     }
 }
 
 impl Transaction for TikvTransaction<'_> {
     fn put(&mut self, space: Space, key: &[u8], value: &[u8]) -> Result<()> {
-        debug_assert!(!value.is_empty(), "values are not empty");
-        let value = Some(Bytes::copy_from_slice(value));
-        self.writes.insert((space, key.to_vec()), value);
+        self.pending.put(space, key, value);
         Ok(())
     }
 
     fn delete(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.writes.insert((space, key.to_vec()), None);
+        self.pending.delete(space, key);
         Ok(())
     }
 
     fn guard(&mut self, space: Space, key: &[u8]) -> Result<()> {
-        self.guards.insert((space, key.to_vec()));
+        self.pending.guard(space, key);
         Ok(())
     }
 
     fn commit(self: Box<Self>) -> Result<Commit> {
-        if self.writes.is_empty() && self.guards.is_empty() {
+        if self.pending.is_empty() {
             return Ok(Commit::Committed);
         }
         let TikvTransaction {
             reads: Reads { store, at, .. },
             mut begun,
             slot,
-            writes,
-            guards,
+            pending: Pending { writes, guards },
         } = *self;
         let deadline = store.cluster.deadline();
         let committed = store.cluster.until(deadline, async {
