@@ -314,10 +314,7 @@ impl Shared {
             if !ids.contains(id) {
                 continue;
             }
-            let fresh = Memtable::new(
-                family.family.comparator.clone(),
-                family.family.options().write_buffer_size,
-            );
+            let fresh = family.fresh_memtable();
             let full = std::mem::replace(&mut family.memtable, fresh);
             full.seal();
             let log_number = std::mem::replace(&mut family.memtable_log, number);

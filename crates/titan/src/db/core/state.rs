@@ -108,6 +108,12 @@ impl FamilyState {
         }
     }
 
+    /// An empty memtable for this family, with its options of now.
+    pub(crate) fn fresh_memtable(&self) -> Arc<Memtable> {
+        let (comparator, options) = (self.family.comparator.clone(), self.family.options());
+        Memtable::new(comparator, options.write_buffer_size)
+    }
+
     /// The oldest WAL file that replay would still need for this family.
     pub(crate) fn oldest_log_needed(&self) -> FileNumber {
         self.oldest_log_needed_after(0)

@@ -200,9 +200,7 @@ impl Job for NewValue<'_> {
             );
             // Readers that have the version before must not see later writes, without the value.
             if !mutant!(value_beside_the_old_memtable) {
-                let options = family.family.options();
-                let comparator = family.family.comparator.clone();
-                family.memtable = Memtable::new(comparator, options.write_buffer_size);
+                family.memtable = family.fresh_memtable();
             }
         });
         gate!("value: installed");
