@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 
 use super::base::Base;
 use super::client::{Cluster, EtcdClient};
@@ -25,47 +24,12 @@ use crate::error::{Error, Result};
 use crate::kv::remote::cluster::Deadline;
 use crate::kv::remote::holder::Holder;
 use crate::kv::remote::keys::Keys;
-use crate::kv::remote::process::Process;
-use crate::kv::remote::session::{taken_over, unix_time};
-
-/// The format of the record that this version writes.
-const FORMAT: u32 = 1;
-
-/// The record of a session, as JSON.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Record {
-    format: u32,
-    id: u64,
-    #[serde(flatten)]
-    process: Process,
-    /// Seconds of Unix time, by the clock of the machine: for people.
-    since: u64,
-}
-
-impl Record {
-    fn decode(value: &[u8]) -> Result<Record> {
-        let record: Record = serde_json::from_slice(value).map_err(|e| {
-            Error::corrupt(format!(
-                "the record of who has the volume cannot be read: {e}"
-            ))
-        })?;
-        match record.format {
-            FORMAT => Ok(record),
-            format => Err(Error::corrupt(format!(
-                "the record of who has the volume has format {format}; this version knows format {FORMAT}"
-            ))),
-        }
-    }
-
-    fn holder(&self) -> Holder {
-        Holder::new(&self.process, self.since)
-    }
-}
+use crate::kv::remote::session::{Owner, decode, encode, taken_over};
 
 /// The keys of sessions, as they are now.
 struct Found {
     /// The session, with its key's revision and lease.
-    session: Option<(Record, KeyValue)>,
+    session: Option<(Owner, KeyValue)>,
     /// The last session, and the revision of its key.
     last: (u64, i64),
     revision: i64,
@@ -73,7 +37,7 @@ struct Found {
 
 /// The right of this process to write a volume.
 pub(super) struct Session {
-    record: Record,
+    owner: Owner,
     lease: Duration,
     /// The revision at which the key was stored.
     fence: AtomicI64,
@@ -100,12 +64,7 @@ impl Session {
     pub(super) fn take(base: &Base) -> Result<(Session, i64)> {
         let (cluster, keys, lease) = (&base.cluster, &base.keys, base.url.lease);
         let session = Session {
-            record: Record {
-                format: FORMAT,
-                id: fastrand::u64(1..),
-                process: Process::current(),
-                since: unix_time(),
-            },
+            owner: Owner::current(),
             lease,
             fence: AtomicI64::new(0),
             until: AtomicU64::new(0),
@@ -120,7 +79,7 @@ impl Session {
         loop {
             let found = look(cluster, keys, deadline)?;
             if let Some((other, key)) = &found.session
-                && other.id != session.record.id
+                && other.id != session.owner.id
                 && !other.process.has_ended()
             {
                 let rest = cluster.call(deadline, async |client: EtcdClient| {
@@ -144,7 +103,7 @@ impl Session {
     }
 
     pub(super) fn id(&self) -> u64 {
-        self.record.id
+        self.owner.id
     }
 
     /// Whether nobody else can have the volume now.
@@ -170,7 +129,7 @@ impl Session {
         deadline: Deadline,
     ) -> Result<bool> {
         if let Some((own, key)) = &found.session
-            && own.id == self.record.id
+            && own.id == self.owner.id
         {
             // An attempt without an answer has done it.
             present.lease = key.lease;
@@ -181,7 +140,7 @@ impl Session {
         let lease = cluster.call(deadline, async |client: EtcdClient| {
             client.grant(seconds).await
         })?;
-        let value = serde_json::to_vec(&self.record).map_err(|e| Error::corrupt(e.to_string()))?;
+        let value = encode(&self.owner)?;
         let before = found.session.as_ref();
         let request = TransactionRequest {
             compare: vec![
@@ -195,7 +154,7 @@ impl Session {
                 put(keys.session(), value, lease.id),
                 put(
                     keys.last_session(),
-                    self.record.id.to_be_bytes().to_vec(),
+                    self.owner.id.to_be_bytes().to_vec(),
                     0,
                 ),
             ],
@@ -237,17 +196,17 @@ impl Session {
             // The key may have been removed by hand, and the lease may be an old one.
             let found = look(cluster, keys, deadline)?;
             base.moments.reached(found.revision);
-            if { found.session.as_ref() }.is_some_and(|(own, _)| own.id == self.record.id) {
+            if { found.session.as_ref() }.is_some_and(|(own, _)| own.id == self.owner.id) {
                 return Ok(());
             }
         }
         loop {
             let found = look(cluster, keys, deadline)?;
             base.moments.reached(found.revision);
-            let other = found.session.as_ref().map(|(record, _)| record);
-            let other = other.filter(|record| record.id != self.record.id);
-            if found.last.0 != self.record.id || other.is_some() {
-                let reason = taken_over(other.map(Record::holder).as_ref());
+            let other = found.session.as_ref().map(|(owner, _)| owner);
+            let other = other.filter(|owner| owner.id != self.owner.id);
+            if found.last.0 != self.owner.id || other.is_some() {
+                let reason = taken_over(other.map(Owner::holder).as_ref());
                 self.until.store(0, Ordering::Release);
                 present.ended = Some(reason.clone());
                 return Err(reason);
@@ -264,7 +223,7 @@ impl Session {
     /// # Errors
     /// As for [`renew`](Self::renew).
     pub(super) fn replace(&self, base: &Base, deadline: Deadline) -> Result<()> {
-        let value = serde_json::to_vec(&self.record).map_err(|e| Error::corrupt(e.to_string()))?;
+        let value = encode(&self.owner)?;
         let present = base.cluster.lock(&self.present, deadline)?;
         let request = TransactionRequest {
             compare: vec![Compare::unchanged(base.keys.session(), self.fence())],
@@ -293,7 +252,7 @@ impl Session {
         let found = look(&base.cluster, &base.keys, deadline)?;
         base.moments.reached(found.revision);
         if let Some((own, key)) = &found.session
-            && own.id == self.record.id
+            && own.id == self.owner.id
         {
             self.fence.store(key.mod_revision, Ordering::Release);
             return Ok(());
@@ -345,9 +304,9 @@ impl Session {
 /// Those of the cluster.
 pub(super) fn holder(base: &Base) -> Result<Option<Holder>> {
     let found = look(&base.cluster, &base.keys, base.cluster.deadline())?;
-    let record = found.session.map(|(record, _)| record);
-    let record = record.filter(|record| !record.process.has_ended());
-    Ok(record.as_ref().map(Record::holder))
+    let owner = found.session.map(|(owner, _)| owner);
+    let owner = owner.filter(|owner| !owner.process.has_ended());
+    Ok(owner.as_ref().map(Owner::holder))
 }
 
 fn look(cluster: &Cluster, keys: &Keys, deadline: Deadline) -> Result<Found> {
@@ -371,7 +330,7 @@ fn look(cluster: &Cluster, keys: &Keys, deadline: Deadline) -> Result<Found> {
     };
     for pair in answer.into_pairs() {
         if pair.key == keys.session() {
-            found.session = Some((Record::decode(&pair.value)?, pair));
+            found.session = Some((decode(&pair.value)?, pair));
         } else {
             let id = <[u8; 8]>::try_from(&pair.value[..]);
             let id = id.map_err(|_| Error::corrupt("the last session cannot be read"))?;

@@ -14,22 +14,14 @@ use crate::error::{Error, Result};
 use crate::kv::remote::cluster::Deadline;
 use crate::kv::remote::holder::Holder;
 use crate::kv::remote::keys::Keys;
-use crate::kv::remote::process::Process;
-use crate::kv::remote::session::{taken_over, unix_time};
+use crate::kv::remote::session::{Owner, decode, encode, taken_over};
 use crate::kv::remote::slots::{Mark, SLOTS};
 
-/// The format of the record that this version writes.
-const FORMAT: u32 = 1;
-
-/// The record of a session, as JSON.
+/// The record of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
-    format: u32,
-    id: u64,
     #[serde(flatten)]
-    process: Process,
-    /// Seconds of Unix time, by the clock of the machine: for people.
-    since: u64,
+    owner: Owner,
     /// The end of the lease, in milliseconds of the cluster's timestamps.
     expires: u64,
     /// The volume is not complete yet.
@@ -37,27 +29,9 @@ struct Record {
     is_making: bool,
 }
 
-impl Record {
-    fn decode(value: &[u8]) -> Result<Record> {
-        let record: Record = serde_json::from_slice(value).map_err(|e| {
-            Error::corrupt(format!(
-                "the record of who has the volume cannot be read: {e}"
-            ))
-        })?;
-        match record.format {
-            FORMAT => Ok(record),
-            format => Err(Error::corrupt(format!(
-                "the record of who has the volume has format {format}; this version knows format {FORMAT}"
-            ))),
-        }
-    }
-
-    fn encode(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|e| Error::corrupt(e.to_string()))
-    }
-
-    fn holder(&self) -> Holder {
-        Holder::new(&self.process, self.since)
+impl AsRef<Owner> for Record {
+    fn as_ref(&self) -> &Owner {
+        &self.owner
     }
 }
 
@@ -90,8 +64,7 @@ impl Session {
     /// # Errors
     /// `EBUSY` if another one has it, and says which. Those of the cluster.
     pub(super) fn take(cluster: &Cluster, keys: &Keys, lease: Duration) -> Result<Session> {
-        let (id, process) = (fastrand::u64(1..), Process::current());
-        let since = unix_time();
+        let owner = Owner::current();
         let (expires, is_making) = (AtomicU64::new(0), AtomicBool::new(false));
         change(cluster, keys, cluster.deadline(), |now, found| {
             // Of an earlier session, too.
@@ -99,21 +72,18 @@ impl Session {
             is_making.store(was_making, Ordering::Relaxed);
             match found {
                 // An attempt without an answer.
-                Some(own) if own.id == id => {
+                Some(own) if own.owner.id == owner.id => {
                     expires.store(own.expires, Ordering::Relaxed);
                     return Ok(Decision::Keep);
                 }
-                Some(other) if now < other.expires && !other.process.has_ended() => {
+                Some(other) if now < other.expires && !other.owner.process.has_ended() => {
                     let seconds = (other.expires - now).div_ceil(1000);
-                    return Err(other.holder().in_use(seconds));
+                    return Err(other.owner.holder().in_use(seconds));
                 }
                 _ => {}
             }
             let record = Record {
-                format: FORMAT,
-                id,
-                process: process.clone(),
-                since,
+                owner: owner.clone(),
                 expires: after(now, lease),
                 is_making: was_making,
             };
@@ -121,7 +91,7 @@ impl Session {
             Ok(Decision::Store(record, true))
         })?;
         Ok(Session {
-            id,
+            id: owner.id,
             lease,
             expires,
             is_making,
@@ -173,7 +143,7 @@ impl Session {
         let expires = AtomicU64::new(0);
         let lost = Mutex::new(None);
         let renewed = change(cluster, keys, deadline, |now, found| match found {
-            Some(own) if own.id == self.id => {
+            Some(own) if own.owner.id == self.id => {
                 let record = Record {
                     expires: after(now, self.lease).max(own.expires),
                     is_making: is_making.unwrap_or(own.is_making),
@@ -183,7 +153,7 @@ impl Session {
                 Ok(Decision::Store(record, false))
             }
             other => {
-                let reason = taken_over(other.map(Record::holder).as_ref());
+                let reason = taken_over(other.map(|record| record.owner.holder()).as_ref());
                 *lost.lock() = Some(reason.clone());
                 Err(reason)
             }
@@ -210,14 +180,14 @@ impl Session {
         self.expires.store(0, Ordering::Release);
         change(cluster, keys, cluster.deadline(), |_, found| match found {
             // The next one has to know that the volume is not complete.
-            Some(own) if own.id == self.id && own.is_making => {
+            Some(own) if own.owner.id == self.id && own.is_making => {
                 let ended = Record {
                     expires: 0,
                     ..own.clone()
                 };
                 Ok(Decision::Store(ended, false))
             }
-            Some(own) if own.id == self.id => Ok(Decision::Remove),
+            Some(own) if own.owner.id == self.id => Ok(Decision::Remove),
             _ => Ok(Decision::Keep),
         })?;
         self.is_given_up.store(true, Ordering::Relaxed);
@@ -232,8 +202,8 @@ impl Session {
 pub(super) fn holder(cluster: &Cluster, keys: &Keys) -> Result<Option<Holder>> {
     let holder = Mutex::new(None);
     change(cluster, keys, cluster.deadline(), |now, found| {
-        let found = found.filter(|record| now < record.expires && !record.process.has_ended());
-        *holder.lock() = found.map(Record::holder);
+        let found = found.filter(|record| now < record.expires && !record.owner.process.has_ended());
+        *holder.lock() = found.map(|record| record.owner.holder());
         Ok(Decision::Keep)
     })?;
     Ok(holder.into_inner())
@@ -260,20 +230,20 @@ fn change(
             let mut transaction = client.begin_with_options(options()).await?;
             let start = transaction.start_timestamp();
             let found = transaction.get(keys.session()).await?;
-            let found = found.as_deref().map(Record::decode).transpose();
+            let found = found.as_deref().map(decode::<Record>).transpose();
             let decision = found.and_then(|found| decide(millis(&start), found.as_ref()));
             match decision {
                 Err(refused) => return Ok(Some(Err(refused))),
                 Ok(Decision::Keep) => return Ok(Some(Ok(()))),
                 Ok(Decision::Remove) => transaction.delete(keys.session()).await?,
                 Ok(Decision::Store(record, marks)) => {
-                    let value = match record.encode() {
+                    let value = match encode(&record) {
                         Ok(value) => value,
                         Err(error) => return Ok(Some(Err(error))),
                     };
                     transaction.put(keys.session(), value).await?;
                     let mark = Mark {
-                        session: record.id,
+                        session: record.owner.id,
                         transaction: 0,
                     };
                     for slot in (0..SLOTS).filter(|_| marks && !mutant!(slots_not_marked)) {
