@@ -19,7 +19,7 @@ use crate::maintenance::range_load::Load;
 use crate::maintenance::segment_load::Kind;
 use crate::maintenance::thread::MaintenanceThread;
 use crate::options::CacheOptions;
-use crate::segments::faults::Trouble;
+use crate::segments::faults::Faults;
 use crate::segments::shared::Shared;
 use crate::stats::{Dropped, Stats};
 use crate::writes::applier::Applier;
@@ -262,8 +262,8 @@ impl RangeCache {
     }
 
     /// The faults of the cache: panics of maintenance, and the reason why it is off.
-    pub fn trouble(&self) -> Trouble {
-        self.shared().faults.trouble()
+    pub fn faults(&self) -> Faults {
+        self.shared().faults.report()
     }
 
     /// Whether the cache is off: its hook panicked, its maintenance panicked five times in a row,

@@ -292,7 +292,7 @@ impl World {
                 "no panics".to_owned()
             }
             ["faults"] => {
-                let faults = self.cache().trouble();
+                let faults = self.cache().faults();
                 let state = if faults.is_off { "off" } else { "on" };
                 let what = faults.what.unwrap_or_else(|| "no faults".to_owned());
                 format!("{state}, {} panics, {what}", faults.panics)

@@ -92,5 +92,5 @@ pub use maintenance::held_ranges::{HeldRange, Remembered};
 pub use maintenance::range_load::Load;
 pub use maintenance::segment_load::Progress;
 pub use options::CacheOptions;
-pub use segments::faults::Trouble;
+pub use segments::faults::Faults;
 pub use stats::{Dropped, ReadSums, Stats};

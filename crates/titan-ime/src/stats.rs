@@ -217,7 +217,7 @@ pub struct Stats {
     pub writes: u64,
     /// Segments that maintenance audited.
     pub audited: u64,
-    /// Passes of maintenance that panicked. [`RangeCache::trouble`](crate::RangeCache::trouble)
+    /// Passes of maintenance that panicked. [`RangeCache::faults`](crate::RangeCache::faults)
     /// says more.
     pub maintenance_panics: u64,
 }

@@ -105,8 +105,8 @@ impl World {
             cache.maintain();
             let difference = cache.difference();
             ensure!(difference.is_none(), "maintenance found {difference:?}");
-            let trouble = cache.trouble();
-            ensure!(!cache.is_off(), "the cache is off: {trouble:?}");
+            let faults = cache.faults();
+            ensure!(!cache.is_off(), "the cache is off: {faults:?}");
         }
         Ok(())
     }

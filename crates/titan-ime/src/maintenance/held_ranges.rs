@@ -6,7 +6,7 @@ use titan::vfs::Vfs;
 use titan_mvcc::codec::{self, AFTER_VERSIONS};
 
 use crate::maintenance::hot_set::{self, Hot};
-use crate::segments::faults::Trouble;
+use crate::segments::faults::Faults;
 
 /// A range that is held, or was held when the cache wrote its hot set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Remembered {
     /// The ranges in the order of their keys. For a cache that is off, those that it held before.
     pub held: Vec<HeldRange>,
     /// The faults of the cache.
-    pub trouble: Trouble,
+    pub faults: Faults,
 }
 
 impl Remembered {
@@ -57,7 +57,7 @@ impl Remembered {
         let hot_set = hot_set::read(vfs, &hot_set::path(dir))?;
         Some(Remembered {
             held: hot_set.ranges.iter().map(HeldRange::new).collect(),
-            trouble: hot_set.trouble,
+            faults: hot_set.faults,
         })
     }
 }

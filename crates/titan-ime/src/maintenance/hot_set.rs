@@ -13,7 +13,7 @@ use titan::vfs::{Access, Vfs};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::content::keys::EncodedRange;
-use crate::segments::faults::Trouble;
+use crate::segments::faults::Faults;
 use crate::segments::segment::Segment;
 
 const FIRST_LINE: &str = "titan-ime hot set 2";
@@ -36,7 +36,7 @@ pub(crate) struct Hot {
 pub(crate) struct HotSet {
     pub(crate) ranges: Vec<Hot>,
     /// The faults of the cache.
-    pub(crate) trouble: Trouble,
+    pub(crate) faults: Faults,
 }
 
 /// The file of a store.
@@ -93,15 +93,15 @@ fn line(hot: &Hot) -> String {
     format!("{kind} \"{lower}\" {upper} {} {}\n", hot.bytes, hot.worth)
 }
 
-fn trouble_line(trouble: &Trouble) -> String {
-    let state = if trouble.is_off { "off" } else { "on" };
-    let what = trouble.what.as_deref().unwrap_or_default();
+fn faults_line(faults: &Faults) -> String {
+    let state = if faults.is_off { "off" } else { "on" };
+    let what = faults.what.as_deref().unwrap_or_default();
     // Some of it says what is wrong.
     let what = what.as_bytes().get(..1_000).unwrap_or(what.as_bytes());
-    format!("{state} {} \"{}\"\n", trouble.panics, hex(what))
+    format!("{state} {} \"{}\"\n", faults.panics, hex(what))
 }
 
-fn trouble(line: &str) -> Option<Trouble> {
+fn faults(line: &str) -> Option<Faults> {
     let words: Vec<&str> = line.split(' ').collect();
     let [state, panics, what] = *words else {
         return None;
@@ -112,7 +112,7 @@ fn trouble(line: &str) -> Option<Trouble> {
         _ => return None,
     };
     let what = unhex(what.strip_prefix('"')?.strip_suffix('"')?)?;
-    Some(Trouble {
+    Some(Faults {
         is_off,
         panics: panics.parse().ok()?,
         what: (!what.is_empty()).then(|| String::from_utf8_lossy(&what).into_owned()),
@@ -136,7 +136,7 @@ fn encode(hot_set: &HotSet) -> String {
         lines.sort();
     }
     let lines = lines.into_iter().map(|(_, line)| line);
-    let text: String = [format!("{FIRST_LINE}\n"), trouble_line(&hot_set.trouble)]
+    let text: String = [format!("{FIRST_LINE}\n"), faults_line(&hot_set.faults)]
         .into_iter()
         .chain(lines)
         .collect();
@@ -182,7 +182,7 @@ fn decode(text: &str) -> Option<HotSet> {
     };
     Some(HotSet {
         ranges: lines.iter().map(range).collect::<Option<_>>()?,
-        trouble: trouble(second)?,
+        faults: faults(second)?,
     })
 }
 
@@ -253,10 +253,10 @@ mod tests {
         ];
         let set = |ranges: &[Hot]| HotSet {
             ranges: ranges.to_vec(),
-            trouble: Trouble::default(),
+            faults: Faults::default(),
         };
         let mut off = set(&ranges);
-        off.trouble = Trouble {
+        off.faults = Faults {
             is_off: true,
             panics: 7,
             what: Some("it said \"ü\"\nand ended".to_owned()),

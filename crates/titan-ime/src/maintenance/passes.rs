@@ -237,12 +237,9 @@ mod tests {
                     }
                 }
                 cache.maintain();
-                let trouble = cache.trouble();
-                assert_eq!((trouble.is_off, trouble.panics), (false, panics), "{place}");
-                assert!(
-                    trouble.what.unwrap().ends_with("as a test asked"),
-                    "{place}"
-                );
+                let faults = cache.faults();
+                assert_eq!((faults.is_off, faults.panics), (false, panics), "{place}");
+                assert!(faults.what.unwrap().ends_with("as a test asked"), "{place}");
                 assert_eq!(count(&cache), 50, "{place}");
             }
             cache.shared().panics_at.lock().take();
@@ -272,13 +269,13 @@ mod tests {
             cache.maintain();
             assert_eq!(count(&cache), 50);
         }
-        let (stats, trouble) = (cache.stats(), cache.trouble());
+        let (stats, faults) = (cache.stats(), cache.faults());
         assert_eq!((stats.segments, stats.memory_used), (0, 0), "{stats:?}");
-        assert_eq!((trouble.is_off, trouble.panics), (true, 5), "{trouble:?}");
+        assert_eq!((faults.is_off, faults.panics), (true, 5), "{faults:?}");
         let written = || Remembered::read(&*options.db.vfs, "/store".as_ref()).unwrap();
-        assert_eq!(written().trouble, trouble);
+        assert_eq!(written().faults, faults);
         cache.close().unwrap();
-        assert_eq!(written().trouble, trouble);
+        assert_eq!(written().faults, faults);
     }
 
     #[test]

@@ -112,19 +112,19 @@ impl Policy {
     /// Writes new faults to the hot set.
     pub(crate) fn note(&self, attached: &Attached) {
         let mut state = self.state.lock();
-        if state.written.trouble != attached.shared.faults.trouble() {
+        if state.written.faults != attached.shared.faults.report() {
             self.write(&mut state, attached);
         }
     }
 
     fn write(&self, state: &mut State, attached: &Attached) {
-        let trouble = attached.shared.faults.trouble();
+        let faults = attached.shared.faults.report();
         // A cache that is off holds nothing, and that is not what is to be remembered.
-        let ranges = match trouble.is_off {
+        let ranges = match faults.is_off {
             true => state.written.ranges.clone(),
             false => state.hot(attached),
         };
-        let hot_set = HotSet { ranges, trouble };
+        let hot_set = HotSet { ranges, faults };
         if hot_set != state.written && self.file.write(&hot_set).is_ok() {
             state.written = hot_set;
         }

@@ -1,4 +1,4 @@
-//! Faults: panics, differences between memory and engine, and whether the cache is off.
+//! FaultState: panics, differences between memory and engine, and whether the cache is off.
 //!
 //! A panic on the path of writes, or a difference, turns the cache off for good. A panic of
 //! maintenance is counted and survived. It may leave segments without content, which are dropped; a
@@ -18,7 +18,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 const MOST: u32 = 4;
 
 /// The faults of a cache.
-pub(crate) struct Faults {
+pub(crate) struct FaultState {
     is_off: AtomicBool,
     panics: AtomicU64,
     panics_in_a_row: AtomicU32,
@@ -29,7 +29,7 @@ pub(crate) struct Faults {
 /// The faults of a cache, for users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Trouble {
+pub struct Faults {
     /// Whether the cache is off.
     pub is_off: bool,
     /// Passes of maintenance that panicked.
@@ -38,9 +38,9 @@ pub struct Trouble {
     pub what: Option<String>,
 }
 
-impl Faults {
+impl FaultState {
     pub(crate) fn new() -> Self {
-        Faults {
+        FaultState {
             is_off: AtomicBool::new(false),
             panics: AtomicU64::new(0),
             panics_in_a_row: AtomicU32::new(0),
@@ -112,11 +112,11 @@ impl Faults {
     }
 
     /// The state for users and for the hot set.
-    pub(crate) fn trouble(&self) -> Trouble {
+    pub(crate) fn report(&self) -> Faults {
         let is_off = self.is_off();
         let difference = self.difference().map(str::to_owned);
         let what = difference.or_else(|| self.last_panic.lock().clone());
-        Trouble {
+        Faults {
             is_off,
             panics: self.panics(),
             what: what.or_else(|| is_off.then(|| "the commit hook panicked".to_owned())),

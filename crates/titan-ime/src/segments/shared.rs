@@ -10,7 +10,7 @@ use crate::content::root::Target;
 use crate::content::timestamps::Timestamps;
 use crate::segments::cold_reads::ColdReads;
 use crate::segments::directory::Directory;
-use crate::segments::faults::Faults;
+use crate::segments::faults::FaultState;
 use crate::segments::pending_writes::PendingWrites;
 use crate::stats::Counters;
 use crate::sync::Cell;
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) target: Cell<Arc<Target>>,
     pub(crate) counters: Counters,
     pub(crate) cold: ColdReads,
-    pub(crate) faults: Faults,
+    pub(crate) faults: FaultState,
     /// Whether the cache chooses ranges by itself.
     pub(crate) chooses: bool,
     /// The usual size of a segment in bytes.
@@ -52,7 +52,7 @@ impl Shared {
             })),
             counters: Counters::default(),
             cold: ColdReads::default(),
-            faults: Faults::new(),
+            faults: FaultState::new(),
             chooses,
             segment_size,
             family: AtomicU32::new(NO_FAMILY),

@@ -255,10 +255,10 @@ mod tests {
         shared.panics_at.lock().replace("apply");
         put(&store, b"a1", b"new");
         assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
-        let trouble = cache.trouble();
-        assert!(trouble.is_off);
+        let faults = cache.faults();
+        assert!(faults.is_off);
         let what = "the path of writes panicked: as a test asked";
-        assert_eq!(trouble.what.as_deref(), Some(what));
+        assert_eq!(faults.what.as_deref(), Some(what));
         shared.panics_at.lock().take();
         assert_eq!(get(&store, b"a1").as_deref(), Some(&b"new"[..]));
         let list = shared.directory.load();

@@ -152,11 +152,7 @@ impl Session {
             ],
             success: vec![
                 put(keys.session(), value, lease.id),
-                put(
-                    keys.last_session(),
-                    self.owner.id.to_be_bytes().to_vec(),
-                    0,
-                ),
+                put(keys.last_session(), self.owner.id.to_be_bytes().to_vec(), 0),
             ],
             failure: Vec::new(),
         };

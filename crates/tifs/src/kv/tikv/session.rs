@@ -202,7 +202,8 @@ impl Session {
 pub(super) fn holder(cluster: &Cluster, keys: &Keys) -> Result<Option<Holder>> {
     let holder = Mutex::new(None);
     change(cluster, keys, cluster.deadline(), |now, found| {
-        let found = found.filter(|record| now < record.expires && !record.owner.process.has_ended());
+        let found =
+            found.filter(|record| now < record.expires && !record.owner.process.has_ended());
         *holder.lock() = found.map(|record| record.owner.holder());
         Ok(Decision::Keep)
     })?;

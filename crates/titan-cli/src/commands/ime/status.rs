@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Map, json};
 use titan::vfs::{StdVfs, Vfs};
 use titan::{Error, Result};
-use titan_ime::{HeldRange, Remembered, Trouble};
+use titan_ime::{Faults, HeldRange, Remembered};
 
 use crate::global::Global;
 use crate::keys;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let vfs = StdVfs;
     // A directory that is none has no list either.
     vfs.read_dir(&args.db)?;
-    let Remembered { held, trouble, .. } = Remembered::read(&vfs, &args.db).ok_or_else(|| {
+    let Remembered { held, faults, .. } = Remembered::read(&vfs, &args.db).ok_or_else(|| {
         let db = args.db.display();
         Error::invalid_argument(format!(
             "{db} has no list of held ranges: no range cache was open that chooses by itself, or the list is damaged"
@@ -64,35 +64,35 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
             size(bytes)
         ))?;
     }
-    if trouble != Trouble::default() {
+    if faults != Faults::default() {
         match global.json {
-            true => out.json_line(&trouble_object(&trouble))?,
-            false => out.line(trouble_line(&trouble))?,
+            true => out.json_line(&faults_object(&faults))?,
+            false => out.line(faults_line(&faults))?,
         }
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn trouble_line(trouble: &Trouble) -> String {
-    let mut line = match trouble.is_off {
+fn faults_line(faults: &Faults) -> String {
+    let mut line = match faults.is_off {
         true => "the cache is off, and these were held before".to_owned(),
         false => "the cache is on".to_owned(),
     };
-    if trouble.panics > 0 {
-        line += &format!("; its maintenance panicked {} times", count(trouble.panics));
+    if faults.panics > 0 {
+        line += &format!("; its maintenance panicked {} times", count(faults.panics));
     }
-    if let Some(what) = &trouble.what {
+    if let Some(what) = &faults.what {
         line += &format!(": {}", what.escape_debug());
     }
     line
 }
 
-fn trouble_object(trouble: &Trouble) -> Map<String, serde_json::Value> {
+fn faults_object(faults: &Faults) -> Map<String, serde_json::Value> {
     let mut object = Map::new();
-    object.insert("off".into(), trouble.is_off.into());
-    object.insert("maintenance_panics".into(), trouble.panics.into());
-    object.insert("trouble".into(), json!(trouble.what));
+    object.insert("off".into(), faults.is_off.into());
+    object.insert("maintenance_panics".into(), faults.panics.into());
+    object.insert("fault".into(), json!(faults.what));
     object
 }
 
