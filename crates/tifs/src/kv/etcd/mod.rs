@@ -193,6 +193,12 @@ impl EtcdKv {
         })?;
         Ok(upkeep)
     }
+
+    /// Nobody renews the lease any more, or drops what was replaced.
+    #[cfg(test)]
+    pub(in crate::kv) fn stop_upkeep(&self) {
+        self.upkeep.lock().take();
+    }
 }
 
 /// Connects to a cluster, only to ask who may write a volume.

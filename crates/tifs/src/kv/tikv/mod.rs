@@ -156,6 +156,12 @@ impl TikvKv {
         }
         Ok(upkeep)
     }
+
+    /// Nobody renews the lease any more, or drops what was replaced.
+    #[cfg(test)]
+    pub(in crate::kv) fn stop_upkeep(&self) {
+        self.upkeep.lock().take();
+    }
 }
 
 impl RemoteKv for TikvKv {

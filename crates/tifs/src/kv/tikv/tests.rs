@@ -1,4 +1,5 @@
-//! Sessions, unknown fates and failures, which only a cluster has.
+//! Old sessions, unknown fates, safe points and regions of TiKV. `kv::remote::tests` has what all
+//! clusters promise.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -19,7 +20,7 @@ fn put(store: &TikvKv, key: &[u8], value: &[u8]) -> Result<Commit> {
 /// A store whose lease nobody renews.
 fn without_upkeep(url: &RemoteUrl) -> TikvKv {
     let store = TikvKv::open(url).unwrap();
-    store.upkeep.lock().take();
+    store.stop_upkeep();
     store
 }
 
@@ -31,32 +32,6 @@ fn take_over(url: &RemoteUrl) -> TikvKv {
             Err(e) => assert_eq!(e.errno(), Errno::BUSY, "{e}"),
         }
     }
-}
-
-#[test]
-fn a_second_process_is_told_who_has_the_volume() {
-    let node = TestNode::new();
-    let url = node.url("lease=1h");
-    let first = TikvKv::open(&url).unwrap();
-    let refused = TikvKv::open(&url).err().unwrap();
-    let process = format!("process {} of ", std::process::id());
-    assert_eq!(refused.errno(), Errno::BUSY);
-    assert!(refused.to_string().contains(&process), "{refused}");
-    let reader = TikvKv::open_read_only(&url).unwrap();
-    let holder = reader.holder().unwrap().unwrap();
-    assert!(
-        holder.is_here && holder.to_string().contains(&process),
-        "{holder}"
-    );
-    assert_eq!(reader.begin().err().unwrap().errno(), Errno::ROFS);
-    // Another volume is free.
-    let mut other = url.clone();
-    other.name = "volume2".to_owned();
-    TikvKv::open(&other).unwrap().close().unwrap();
-    first.close().unwrap();
-    assert!(put(&first, b"k", b"late").is_err());
-    assert_eq!(reader.holder().unwrap(), None);
-    TikvKv::open(&url).unwrap().close().unwrap();
 }
 
 #[test]
@@ -86,20 +61,6 @@ fn a_transaction_of_an_old_session_conflicts_whenever_it_commits() {
     old.close().unwrap();
     assert!(new.holder().unwrap().is_some());
     new.close().unwrap();
-}
-
-#[test]
-fn a_process_that_was_stopped_goes_on_if_nobody_took_over() {
-    let node = TestNode::new();
-    let store = without_upkeep(&node.url("lease=1s"));
-    let is_over = || {
-        let cluster = &store.shared.cluster;
-        let now = client::timestamp(cluster, cluster.deadline());
-        !store.shared.session.as_ref().unwrap().covers(&now.unwrap())
-    };
-    eventually("the lease ends", is_over);
-    assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
-    store.close().unwrap();
 }
 
 #[test]
@@ -144,103 +105,6 @@ fn the_fate_of_a_commit_is_found_out_and_stays() {
     assert!(failures::has_surely_failed(&late, start), "{late}");
     assert_eq!(fate(&slot), remote::slots::Fate::Nothing);
     drop(slot);
-    store.close().unwrap();
-}
-
-#[test]
-fn a_cluster_that_is_gone_is_named_and_the_store_goes_on_when_it_is_back() {
-    let mut node = TestNode::new();
-    let url = node.url("timeout=1s&lease=1h");
-    let mut opened = None;
-    eventually("the volume is free", || {
-        opened = TikvKv::open(&url).ok();
-        opened.is_some()
-    });
-    let store = opened.unwrap();
-    let is_stored = |value: &[u8]| matches!(put(&store, b"k", value), Ok(Commit::Committed));
-    eventually("a value is stored", || is_stored(b"v"));
-    node.stop();
-    let error = store.get(Space::Meta, b"k").unwrap_err();
-    assert_eq!(error.errno(), Errno::TIMEDOUT);
-    assert!(error.to_string().contains("check that it runs"), "{error}");
-    let error = TikvKv::open(&url).err().unwrap();
-    assert!(
-        error.to_string().contains("cannot reach the cluster at"),
-        "{error}"
-    );
-    node.restart();
-    let mut value = None;
-    eventually("the value is read", || {
-        value = store.get(Space::Meta, b"k").ok().flatten();
-        value.is_some()
-    });
-    assert_eq!(value.as_deref(), Some(&b"v"[..]));
-    eventually("a value is stored", || is_stored(b"w"));
-    eventually("the volume is given up", || store.close().is_ok());
-}
-
-#[test]
-fn large_transactions_and_scans_are_cut_to_what_a_cluster_takes() {
-    let node = TestNode::new();
-    let store = TikvKv::open(&node.url("")).unwrap();
-    let mut transaction = store.begin().unwrap();
-    for number in 0..100u16 {
-        let block = vec![number as u8 + 1; 100_000];
-        transaction
-            .put(Space::Data, &number.to_be_bytes(), &block)
-            .unwrap();
-    }
-    for number in 0..3000u16 {
-        transaction
-            .put(Space::Meta, &number.to_be_bytes(), b"small")
-            .unwrap();
-    }
-    assert_eq!(transaction.commit().unwrap(), Commit::Committed);
-    let blocks = store.scan(&Scan::prefix(Space::Data, b"")).unwrap();
-    assert_eq!(blocks.len(), 100);
-    assert!(blocks.iter().all(|(_, block)| block.len() == 100_000));
-    let keys: Vec<Vec<u8>> = blocks.iter().map(|(key, _)| key.to_vec()).collect();
-    let values = store.multi_get(Space::Data, &keys).unwrap();
-    assert!(
-        values
-            .iter()
-            .zip(&blocks)
-            .all(|(value, (_, block))| value.as_ref() == Some(block))
-    );
-    let backward = Scan {
-        direction: crate::kv::Direction::Backward,
-        ..Scan::prefix(Space::Meta, b"").limit(2500)
-    };
-    let found = store.scan(&backward).unwrap();
-    assert_eq!(found.len(), 2500);
-    assert_eq!(found[2499].0[..], 500u16.to_be_bytes());
-    gc::drop_replaced(&store.shared, std::time::Duration::ZERO).unwrap();
-    store.close().unwrap();
-}
-
-#[test]
-fn a_volume_that_was_not_made_to_its_end_is_made_anew() {
-    let node = TestNode::new();
-    let url = node.url("");
-    let store = TikvKv::open(&url).unwrap();
-    begin_making(&store, b"S").unwrap();
-    assert_eq!(put(&store, b"part", b"v").unwrap(), Commit::Committed);
-    store.close().unwrap();
-    let store = TikvKv::open(&url).unwrap();
-    begin_making(&store, b"S").unwrap();
-    assert_eq!(store.get(Space::Meta, b"part").unwrap(), None);
-    assert_eq!(put(&store, b"S", b"v").unwrap(), Commit::Committed);
-    store.finish_making().unwrap();
-    let error = begin_making(&store, b"S").unwrap_err();
-    assert!(error.to_string().contains("has a volume"), "{error}");
-    // Nobody says that it is not complete, so nothing is removed.
-    assert_eq!(put(&store, b"root", b"v").unwrap(), Commit::Committed);
-    let mut transaction = store.begin().unwrap();
-    transaction.delete(Space::Meta, b"S").unwrap();
-    assert_eq!(transaction.commit().unwrap(), Commit::Committed);
-    let error = begin_making(&store, b"S").unwrap_err();
-    assert!(error.to_string().contains("damaged volume"), "{error}");
-    assert!(store.get(Space::Meta, b"root").unwrap().is_some());
     store.close().unwrap();
 }
 
@@ -327,20 +191,16 @@ fn pages_of_a_scan_ask_few_regions_each() {
 }
 
 #[test]
-fn a_cluster_that_was_silent_is_not_waited_for_again() {
-    let mut node = TestNode::new();
-    let store = TikvKv::open(&node.url("timeout=5s&lease=1h")).unwrap();
-    node.stop();
-    let error = store.get(Space::Meta, b"k").unwrap_err();
-    assert_eq!(error.errno(), Errno::TIMEDOUT);
-    let began = std::time::Instant::now();
-    for _ in 0..3 {
-        assert!(store.get(Space::Meta, b"k").is_err());
-    }
-    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
-    node.restart();
-    eventually("a value is stored", || {
-        matches!(put(&store, b"k", b"v"), Ok(Commit::Committed))
-    });
-    eventually("the volume is given up", || store.close().is_ok());
+fn values_that_were_replaced_are_dropped() {
+    let node = TestNode::new();
+    let store = TikvKv::open(&node.url("lease=1h")).unwrap();
+    assert_eq!(put(&store, b"k", b"old").unwrap(), Commit::Committed);
+    let old = store.snapshot().unwrap();
+    assert_eq!(put(&store, b"k", b"new").unwrap(), Commit::Committed);
+    gc::drop_replaced(&store.shared, std::time::Duration::ZERO).unwrap();
+    assert!(old.get(Space::Meta, b"k").is_err());
+    let value = store.get(Space::Meta, b"k").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"new"[..]));
+    drop(old);
+    store.close().unwrap();
 }
