@@ -39,6 +39,11 @@ pub(crate) fn print_bytes(value: &LazyValue) -> Result<()> {
     }
 }
 
+/// Says that only default columns were printed.
+pub(crate) fn tell_of_columns() {
+    output::tell("titan: there are keys with several columns; --json prints all of them");
+}
+
 /// Prints entries, one a line, and goes on after values that cannot be read.
 pub(crate) struct Entries {
     out: Out,
@@ -138,7 +143,7 @@ impl Entries {
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.out.flush()?;
         if std::mem::take(&mut self.cut) > 0 {
-            output::tell("titan: there are keys with several columns; --json prints all of them");
+            tell_of_columns();
         }
         Ok(())
     }

@@ -9,25 +9,30 @@ use titan_mvcc::codec;
 /// # Errors
 /// `InvalidArgument` that names what the database has.
 pub(crate) fn refuse_owned(db: &Db, force: bool) -> Result<()> {
+    if force {
+        return Ok(());
+    }
+    match owner(db)? {
+        None => Ok(()),
+        Some(owner) => Err(Error::invalid_argument(format!(
+            "the database has {owner}. Other writes damage it; --force writes all the same"
+        ))),
+    }
+}
+
+/// The program that owns the entries of a database, and the command for them.
+pub(crate) fn owner(db: &Db) -> Result<Option<&'static str>> {
     let has_family = |name| db.column_family(name).is_some();
     let has_value = |key: &[u8], len| {
         let value = db.get(key)?;
         Ok::<_, Error>(value.is_some_and(|value| value.len() == len))
     };
-    let owner = if force {
-        None
-    } else if has_family(codec::FAMILY) && has_family("locks") && has_value(b"format", 8)? {
-        Some("a store of versions: titan mvcc put writes to it")
+    if has_family(codec::FAMILY) && has_family("locks") && has_value(b"format", 8)? {
+        Ok(Some("a store of versions: titan mvcc put writes to it"))
     } else if has_family("data") && has_value(b"S", SUPERBLOCK)? {
-        Some("a volume of TiFS: tifs mount shows its files")
+        Ok(Some("a volume of TiFS: tifs mount shows its files"))
     } else {
-        None
-    };
-    match owner {
-        None => Ok(()),
-        Some(owner) => Err(Error::invalid_argument(format!(
-            "the database has {owner}. Other writes damage it; --force writes all the same"
-        ))),
+        Ok(None)
     }
 }
 

@@ -22,6 +22,7 @@ use titan_workload::step::Choice;
 use crate::config;
 use crate::global::Global;
 use crate::output::Out;
+use crate::owner;
 
 pub(crate) use args::Args;
 use args::Benchmark;
@@ -130,6 +131,13 @@ impl Bench<'_> {
             }
         };
         let open = self.open.insert(open);
+        if benchmark.writes()
+            && !self.args.mvcc
+            && let Some(owner) = owner::owner(open.database.db())?
+        {
+            let message = format!("the database has {owner}. The keys of a step would damage it");
+            return Err(Error::invalid_argument(message).in_file(path));
+        }
         if benchmark.writes() && open.live.is_none() {
             let known_by = match self.args.no_scan {
                 true => KnownBy::Assumption,

@@ -27,7 +27,8 @@ use names::Names;
 /// Existing files are left alone unless --force is given. Of keys that name the same file, such as
 /// `x/y`, `/x/y` and `x//y`, the one without a superfluous `/` is written. What cannot be read or
 /// written is left out and counted; one failure is reported for each damaged place, and at most 100
-/// in total. The exit status is then 1, or 6 for damage.
+/// in total. The exit status is then 1, or 6 for damage. The file of a key with several columns has
+/// its default column; that the others are left out counts as a failure.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,6 +56,8 @@ struct Summary {
     in_the_way: u64,
     /// Failures because the value cannot be read.
     unreadable: u64,
+    /// Failures because the key has several columns, of which the file has one.
+    with_columns: u64,
     /// Whether every key was seen: the keys after an unreadable part of a table are not.
     all_keys_seen: bool,
     seconds: f64,
@@ -62,7 +65,7 @@ struct Summary {
 
 impl Summary {
     fn is_complete(&self) -> bool {
-        self.failed == 0 && self.all_keys_seen
+        self.failed == 0 && self.with_columns == 0 && self.all_keys_seen
     }
 }
 
@@ -95,6 +98,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
                 summary.files += 1;
                 summary.bytes += bytes;
                 progress.inc(bytes);
+                summary.with_columns += u64::from(has_other_columns(&entries.iterator)?);
             }
             Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
             Err(error) => {
@@ -146,11 +150,26 @@ fn conclusion(summary: &Summary, kind: Option<ErrorKind>) -> Error {
     if !summary.all_keys_seen {
         text.push_str(", nor the keys from the failure on");
     }
-    text.push_str(", see above");
+    if summary.failed > 0 || !summary.all_keys_seen {
+        text.push_str(", see above");
+    }
+    if summary.with_columns > 0 {
+        let cut = output::count(summary.with_columns);
+        text.push_str(&format!("; {cut} files lack columns: titan scan --json prints all"));
+    }
     if summary.in_the_way > 0 {
         text.push_str("; --force replaces files that exist");
     }
     Error::new(kind.unwrap_or(ErrorKind::InvalidArgument), text)
+}
+
+/// Whether the entry has columns beside the default one. Reads no values.
+fn has_other_columns(iterator: &DbIterator) -> Result<bool> {
+    if !iterator.is_entity() {
+        return Ok(false);
+    }
+    let columns = iterator.columns()?;
+    Ok(columns.iter().any(|(name, _)| !name.is_empty()))
 }
 
 /// The entries of a family, in order.

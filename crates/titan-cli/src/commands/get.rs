@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use titan::{ColumnFamily, Result};
+use serde_json::{Map, Value};
+use titan::{Bytes, ColumnFamily, LazyValue, Result};
 
-use crate::entries::{Entries, print_bytes, print_value};
+use crate::entries::{self, Entries, print_bytes};
 use crate::global::Global;
 use crate::keys;
 use crate::open::{self, Access};
@@ -14,9 +15,10 @@ use crate::status;
 
 /// Print the value of a key, byte for byte, or the entries of several keys
 ///
-/// Entries are printed as titan scan prints them, in the order of the arguments. The exit status is
-/// 4 if a key does not exist, 5 if there is no such database or column family,
-/// 6 if the value is damaged, and 1 for other failures.
+/// Entries are printed as titan scan prints them, in the order of the arguments. The value of a key
+/// with several columns is its default column; with --json the object has the others in `columns`.
+/// The exit status is 4 if a key does not exist, 5 if there is no such database or column family, 6
+/// if the value is damaged, and 1 for other failures.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,24 +42,39 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let keys: Vec<Vec<u8>> = keys.collect::<Result<_>>()?;
     let db = open::open(&args.db, global, Access::Read)?;
     let family = open::family(&db, args.cf.as_deref())?;
-    let [key] = &*keys else {
-        let printed = print_entries(&family, &keys, global.json)?;
-        db.close()?;
-        return Ok(printed);
-    };
-    let status = match family.get_lazy(key)? {
-        Some(value) if global.json => {
-            print_value(key, &value.fetch()?, true)?;
-            ExitCode::SUCCESS
-        }
-        Some(value) => {
-            print_bytes(&value)?;
-            ExitCode::SUCCESS
-        }
-        None => no_key(key),
+    let status = match &*keys {
+        [key] if global.json => print_object(&family, key)?,
+        [key] => print_one(&family, key)?,
+        keys => print_entries(&family, keys, global.json)?,
     };
     db.close()?;
     Ok(status)
+}
+
+/// Prints the entry of a key as an object.
+fn print_object(family: &ColumnFamily, key: &[u8]) -> Result<ExitCode> {
+    let mut entries = Entries::new(true, false);
+    let Some((value, columns)) = read(family, key, &entries)? else {
+        return Ok(no_key(key));
+    };
+    entries.print_with(key, Some(&value), columns.as_ref())?;
+    entries.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the value of a key in pieces.
+fn print_one(family: &ColumnFamily, key: &[u8]) -> Result<ExitCode> {
+    let Some(columns) = family.get_entity(key)? else {
+        return Ok(no_key(key));
+    };
+    // An entity need not have a default column.
+    if let Some(value) = columns.get("") {
+        print_bytes(value)?;
+    }
+    if columns.iter().any(|(name, _)| !name.is_empty()) {
+        entries::tell_of_columns();
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the entries that exist, and says which keys do not.
@@ -65,8 +82,10 @@ fn print_entries(family: &ColumnFamily, keys: &[Vec<u8>], json: bool) -> Result<
     let mut entries = Entries::new(json, false);
     let mut missing = None;
     for key in keys {
-        match family.get(key) {
-            Ok(Some(value)) => entries.print(key, Some(&value))?,
+        match read(family, key, &entries) {
+            Ok(Some((value, columns))) => {
+                entries.print_with(key, Some(&value), columns.as_ref())?;
+            }
             Ok(None) => missing = Some(no_key(key)),
             Err(error) => entries.leave_out(key, error),
         }
@@ -75,6 +94,19 @@ fn print_entries(family: &ColumnFamily, keys: &[Vec<u8>], json: bool) -> Result<
     let status = entries.status()?;
     Ok(missing.unwrap_or(status))
 }
+
+/// The value of a key, and its other columns if it is an entity.
+fn read(family: &ColumnFamily, key: &[u8], entries: &Entries) -> Result<Option<Entry>> {
+    let Some(columns) = family.get_entity(key)? else {
+        return Ok(None);
+    };
+    let value = columns.get("").map(LazyValue::fetch).transpose()?;
+    let others = entries.other_columns(&columns)?;
+    Ok(Some((value.unwrap_or_default(), others)))
+}
+
+/// A value, and other columns as JSON.
+type Entry = (Bytes, Option<Map<String, Value>>);
 
 /// Says that a key does not exist, and returns the status for that.
 fn no_key(key: &[u8]) -> ExitCode {

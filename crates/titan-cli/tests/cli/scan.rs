@@ -178,5 +178,18 @@ fn scan_goes_through_wide_columns() {
         "{\"columns\":{\"age\":\"41\",\"town\":\"Ulm\"},\"key\":\"b\",\"value\":\"2\"}\n\
          {\"key\":\"c\",\"value\":\"only\"}\n"
     );
-    assert_eq!(place.text(&["get", "db", "b"]), "2");
+    let got = place.run(&["get", "db", "b"]);
+    assert_eq!((got.status.code(), &got.stdout[..]), (Some(0), &b"2"[..]));
+    let said = String::from_utf8(got.stderr).unwrap();
+    assert!(said.contains("several columns; --json"), "{said}");
+    let object = "{\"columns\":{\"age\":\"41\",\"town\":\"Ulm\"},\"key\":\"b\",\"value\":\"2\"}\n";
+    assert_eq!(place.text(&["get", "db", "b", "--json"]), object);
+    let two = place.text(&["get", "db", "b", "d", "--json"]);
+    assert!(two.starts_with(object), "{two}");
+    // A file has one column, and a dump that loses the others says so.
+    let dumped = place.run(&["dump", "db", "files"]);
+    assert_eq!(dumped.status.code(), Some(1), "{dumped:?}");
+    let said = String::from_utf8(dumped.stderr).unwrap();
+    assert!(said.contains("1 files lack columns"), "{said}");
+    assert_eq!(std::fs::read(place.path("files/b")).unwrap(), b"2");
 }

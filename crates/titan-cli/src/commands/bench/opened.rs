@@ -1,7 +1,7 @@
 //! The database of a run: one of the engine, or a store of versions.
 
-use titan::{Db, DbIterator, Error, Options, ReadOptions, Result, WriteOptions};
-use titan_mvcc::{Direction, Store, StoreOptions};
+use titan::{ColumnFamily, Db, DbIterator, Error, Options, ReadOptions, Result, WriteOptions};
+use titan_mvcc::{Direction, Store, StoreOptions, codec};
 use titan_workload::keys;
 use titan_workload::step::KeyOrder;
 use titan_workload::titan::Titan;
@@ -9,6 +9,12 @@ use titan_workload::versions::{ReadCounters, Versions, engine_error};
 
 use super::args::Args;
 use crate::usage;
+
+/// The family of all keys of a plain run.
+const DEFAULT: &str = "default";
+
+/// The families of a store of versions.
+const STORE_FAMILIES: [&str; 3] = [DEFAULT, codec::FAMILY, "locks"];
 
 /// An open database.
 pub(super) enum Opened {
@@ -81,7 +87,8 @@ fn store_options(args: &Args, options: &Options) -> StoreOptions {
     }
 }
 
-/// A database whose first or last key no step writes has data that the user may want to keep.
+/// A database with a column family of others, or whose first or last key no step writes, has data
+/// that the user may want to keep.
 pub(super) fn refuse_what_is_others(args: &Args, options: &Options) -> Result<()> {
     let is_foreign = match args.mvcc {
         true => is_foreign_store(args, options),
@@ -90,8 +97,8 @@ pub(super) fn refuse_what_is_others(args: &Args, options: &Options) -> Result<()
     match is_foreign {
         Ok(false) => Ok(()),
         Ok(true) => {
-            let message = "it holds keys that no step writes, and would be destroyed or overwritten; \
-                           remove it, or give --existing to keep it";
+            let message = "it holds keys or column families that no step writes, and would be destroyed \
+                           or overwritten; remove it, or give --existing to keep it";
             Err(Error::invalid_argument(message).in_file(&args.db))
         }
         Err(error) if error.is_not_found() => Ok(()),
@@ -101,6 +108,17 @@ pub(super) fn refuse_what_is_others(args: &Args, options: &Options) -> Result<()
 
 fn is_foreign(args: &Args, options: &Options) -> Result<bool> {
     let db = Db::open_read_only(&args.db, options)?;
+    // Families that --config names are made, and stay empty.
+    let is_made = |family: &ColumnFamily| {
+        let is_named = options.families.contains_key(family.name());
+        let mut keys = family.keys(..);
+        Ok::<_, Error>(is_named && keys.next().transpose()?.is_none())
+    };
+    for family in db.column_families() {
+        if family.name() != DEFAULT && !is_made(&family)? {
+            return Ok(true);
+        }
+    }
     let mut iterator = db.iter(&ReadOptions::default())?;
     let foreign = |at: &DbIterator| at.valid() && number(at.key()).is_none();
     iterator.seek_to_first()?;
@@ -116,6 +134,11 @@ fn is_foreign(args: &Args, options: &Options) -> Result<bool> {
 fn is_foreign_store(args: &Args, options: &Options) -> Result<bool> {
     let options = store_options(args, options);
     let store = Store::open_read_only(&args.db, &options).map_err(engine_error)?;
+    let families = store.db().column_families();
+    let is_own = |family: &ColumnFamily| STORE_FAMILIES.contains(&family.name());
+    if !families.iter().all(is_own) {
+        return Ok(true);
+    }
     let snapshot = store.snapshot();
     let mut is_foreign = false;
     for direction in [Direction::Forward, Direction::Backward] {
