@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use titan::{
     BytewiseComparator, ColumnFamily, CompactRangeOptions, Comparator, Db, ErrorKind, KeyOrder,
-    Options,
+    Options, Stated,
 };
 use titan_testkit::failure::{CheckFailure, Checked, Doing};
 use titan_testkit::model::Model;
@@ -48,6 +48,15 @@ pub(super) fn options(case: &Case, root: &Path) -> Options {
     }
     options.db.wal_dir = case.wal_dir.map(|dir| root.join(dir));
     options
+}
+
+/// States the number of levels of every family in a directory.
+pub(super) fn state_levels(options: &mut Options, dir: &Path) -> Checked<()> {
+    options.default.stated = Stated::fields(&["num_levels"]);
+    let kept = Options::load(dir).doing("its options")?.families;
+    let stated = kept.into_keys().map(|name| (name, options.default.clone()));
+    options.families = stated.collect();
+    Ok(())
 }
 
 /// Checks that Titan refuses a directory for the stated reason, however it is opened, and leaves it

@@ -201,11 +201,13 @@ impl Shared {
             });
             match (said, case.expect) {
                 (false, _) => verdicts.wrong += 1,
-                (true, Expect::Equal | Expect::ReadOnly { .. }) => verdicts.equal += 1,
                 (true, Expect::Refused { .. }) => verdicts.refused += 1,
+                (true, _) => verdicts.equal += 1,
             }
         }
-        for written in self.written.iter().take_while(|_| task.goes_on()) {
+        let written = self.written.iter();
+        let written = written.filter(|written| written.since <= release.series);
+        for written in written.take_while(|_| task.goes_on()) {
             let root = dir.join(written.name.replace([' ', ','], "-"));
             let said = self.directory(release, task, written.name, &root, || {
                 written.read_by(&mut program, &root)
@@ -338,7 +340,7 @@ impl<'a> Made<'a> {
     fn judge(&self, program: &mut Program) -> Checked<()> {
         let case = self.case;
         let dir = self.live().join(case.dir);
-        let options = looks::options(case, &self.live());
+        let mut options = looks::options(case, &self.live());
         if let Expect::Refused { kind, text } = case.expect {
             return looks::refused(&dir, &options, kind, text);
         }
@@ -346,6 +348,11 @@ impl<'a> Made<'a> {
         if let Expect::ReadOnly { text } = case.expect {
             looks::looked_at(&dir, &options, &said)?;
             return looks::refused_to_write(&dir, &options, ErrorKind::Unsupported, text);
+        }
+        if matches!(case.expect, Expect::EqualWithLevels) {
+            looks::looked_at(&dir, &options, &said)?;
+            looks::refused_to_write(&dir, &options, ErrorKind::InvalidOption, "num_levels=1")?;
+            looks::state_levels(&mut options, &dir)?;
         }
         let held = looks::lived_in(&dir, &options, &said)?;
         // RocksDB would not find relocated records, if there are any.

@@ -11,6 +11,7 @@ use titan_testkit::ops::Op;
 use titan_testkit::reads::look;
 use titan_tools::downgrade;
 
+use super::cases::Series;
 use super::content::{dumped, same};
 use super::release::Program;
 use super::{Matrix, copy_all};
@@ -27,6 +28,8 @@ const REOPENINGS: u32 = 10;
 /// A directory that Titan has written.
 pub(super) struct Written {
     pub(super) name: &'static str,
+    /// The first series that can read it.
+    pub(super) since: Series,
     dir: PathBuf,
     /// Without families: each has the recorded comparator.
     options: Options,
@@ -107,6 +110,10 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
     downgrade(&last, &options, &mut |_| {}).doing("downgrading")?;
     Ok(Written {
         name: configuration.name,
+        since: match configuration.entities {
+            true => (7, 5),
+            false => (0, 0),
+        },
         holds: look(&last, &options)?,
         dir: last,
         options,

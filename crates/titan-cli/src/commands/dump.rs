@@ -155,7 +155,9 @@ fn conclusion(summary: &Summary, kind: Option<ErrorKind>) -> Error {
     }
     if summary.with_columns > 0 {
         let cut = output::count(summary.with_columns);
-        text.push_str(&format!("; {cut} files lack columns: titan scan --json prints all"));
+        text.push_str(&format!(
+            "; {cut} files lack columns: titan scan --json prints all"
+        ));
     }
     if summary.in_the_way > 0 {
         text.push_str("; --force replaces files that exist");

@@ -157,6 +157,7 @@ fn check_files(
         file_problems: 0,
         last_sequence: SequenceNumber::ZERO,
         missing_codec: None,
+        knows_all_operations: true,
     };
     let versions = RecoveredState::read(&**vfs, path, options).and_then(|state| {
         let statistics = Arc::new(Statistics::default());
@@ -198,6 +199,8 @@ struct Check<'a> {
     last_sequence: SequenceNumber,
     /// The first file that this program lacks the codec for.
     missing_codec: Option<Error>,
+    /// Whether all operations in the WAL files are understood. Others may need any file.
+    knows_all_operations: bool,
 }
 
 impl Check<'_> {
@@ -310,7 +313,10 @@ impl Check<'_> {
                 FileKind::Table(_) | FileKind::Blob(_) | FileKind::BlobMap(_)
                     if !live.contains(kind) =>
                 {
-                    "is referred to by nothing: a job did not finish"
+                    match self.knows_all_operations {
+                        true => "is referred to by nothing: a job did not finish",
+                        false => "is needed by a WAL file, or by nothing",
+                    }
                 }
                 FileKind::Wal(_) if !live.contains(kind) => "is no longer needed",
                 FileKind::Manifest(_) if !live.contains(kind) => "is not the current MANIFEST",

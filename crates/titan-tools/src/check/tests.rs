@@ -332,6 +332,31 @@ fn logs_that_do_not_continue() {
     found(&batch, "write batch", ".log");
 }
 
+/// RocksDB's option `enable_blob_direct_write` writes such operations.
+#[test]
+fn a_log_with_operations_that_opening_refuses() {
+    let dir = database();
+    let (path, number) = wal(dir.path());
+    let mut records = records(&path, number);
+    let mut batch = 10_000_u64.to_le_bytes().to_vec();
+    // One operation: a blob pointer.
+    batch.extend([1, 0, 0, 0, 0x11, 1, b'k', 3, 0, 0, 0]);
+    records.push(batch);
+    write_records(&path, &records);
+    let blob = FileKind::Blob(FileNumber(999));
+    std::fs::write(blob.path(dir.path()), b"values").unwrap();
+    let refused = Db::open(dir.path(), &options()).unwrap_err();
+    assert!(refused.to_string().contains("blob pointer"), "{refused}");
+    let report = check(dir.path(), &options(), &mut |_| {}).unwrap();
+    found(&report.problems, "a blob pointer in a write batch", ".log");
+    let note = report.notes.iter().find(|note| note.contains(&blob.name()));
+    assert!(
+        note.unwrap().contains("needed by a WAL"),
+        "{:?}",
+        report.notes
+    );
+}
+
 #[test]
 fn small_files_that_do_not_fit() {
     let newest_options = |dir: &Path| {

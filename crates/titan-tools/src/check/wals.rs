@@ -85,10 +85,20 @@ impl Check<'_> {
                     ));
                 }
             }
+            let mut refused = None;
             let batch = BatchView::parse_whole(record.payload).and_then(|batch| {
-                let next = so_far.transactions.apply(&batch, &mut |_, _| Ok(()))?;
+                let next = so_far.transactions.apply(&batch, &mut |_, op| {
+                    if let Err(e) = op.entry() {
+                        refused.get_or_insert(e);
+                    }
+                    Ok(())
+                })?;
                 Ok((batch, next))
             });
+            if let Some(e) = refused {
+                self.knows_all_operations = false;
+                self.problem(e.at(path, record.offset));
+            }
             match batch {
                 Ok((batch, next)) => {
                     let before = so_far.last_sequence;

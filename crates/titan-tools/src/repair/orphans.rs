@@ -105,17 +105,22 @@ impl Repair<'_> {
 
     /// The names of families that only the newest OPTIONS has.
     fn names_in_options(&self) -> Result<Vec<String>> {
+        let options = self.newest_options()?.unwrap_or_default();
+        let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
+        let unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
+        Ok(unknown.map(|section| section.name.clone()).collect())
+    }
+
+    /// The newest OPTIONS that can be read.
+    pub(super) fn newest_options(&self) -> Result<Option<OptionsFile>> {
         let newest = self.from.files.iter().rev();
         for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
             let content = read_file(&*self.from.vfs, &file.path(self.from.dir))?;
-            let Ok(options) = OptionsFile::parse(&content) else {
-                continue;
-            };
-            let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
-            let unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
-            return Ok(unknown.map(|section| section.name.clone()).collect());
+            if let Ok(options) = OptionsFile::parse(&content) {
+                return Ok(Some(options));
+            }
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
     /// Creates a family for them, with an id that no table and no MANIFEST has; `None` if no id is

@@ -43,7 +43,12 @@ impl Repair<'_> {
         wals.needed
             .retain(|number| self.from.files.contains(&FileKind::Wal(*number)));
         // A file missing in between is detected by its successor.
-        if self.from.hint.trusted && wals.needed.is_empty() {
+        let options = self.newest_options()?;
+        let is_closed = options.is_some_and(|options| options.closes_without_wal());
+        if self.from.hint.trusted && wals.needed.is_empty() && is_closed {
+            let note = "there is no WAL: with optimize_manifest_for_recovery RocksDB leaves none";
+            self.report.notes.push(note.to_owned());
+        } else if self.from.hint.trusted && wals.needed.is_empty() {
             let name = FileKind::Wal(needed).name();
             let reason = "the WAL is gone, with what was written since the last flush";
             self.report.lost.push(Loss::of_file(&name, reason));

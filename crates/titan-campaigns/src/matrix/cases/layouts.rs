@@ -1,10 +1,17 @@
 //! The layout of data in files, families and directories, and entries that are not plain values.
 
-use super::{COMPACTED, Case, KILLED, case, unsupported};
+use super::{COMPACTED, Case, Expect, KILLED, case, unsupported};
 
 macro_rules! blobs {
     ($($options:literal),*) => {
         concat!("enable_blob_files=true min_blob_size=200", $(" ", $options),*)
+    };
+}
+
+macro_rules! fifo {
+    () => {
+        "compaction_style=kCompactionStyleFIFO \
+         compaction_options_fifo={max_table_files_size=10000000;allow_compaction=true}"
     };
 }
 
@@ -142,8 +149,16 @@ pub(super) const CASES: &[Case] = &[
     case("universal", "compaction_style=kCompactionStyleUniversal").steps(OVERWRITTEN),
     case("universal-one-level", "compaction_style=kCompactionStyleUniversal num_levels=1")
         .steps(OVERWRITTEN)
-        .again("compaction_style=kCompactionStyleUniversal"),
-    case("fifo", "compaction_style=kCompactionStyleFIFO compaction_options_fifo={max_table_files_size=10000000;allow_compaction=true}")
+        .again("compaction_style=kCompactionStyleUniversal")
+        .expect(Expect::EqualWithLevels),
+    // Early releases give databases of this style one level.
+    case("fifo-one-level", fifo!())
+        .until(7, 10)
+        .steps(OVERWRITTEN)
+        .again("")
+        .expect(Expect::EqualWithLevels),
+    case("fifo", fifo!())
+        .since(7, 10)
         .steps(OVERWRITTEN)
         .again(""),
     case("two-levels", "num_levels=2").again("num_levels=7").steps(OVERWRITTEN),
@@ -155,6 +170,12 @@ pub(super) const CASES: &[Case] = &[
     case("never-compacted", "disable_auto_compactions=true"),
     case("range-deletions", "target_file_size_base=8192 max_bytes_for_level_base=16384").steps(RANGES),
     case("range-deletions-universal", "compaction_style=kCompactionStyleUniversal target_file_size_base=8192").steps(RANGES),
+    case("deletions-read-as-ranges", "min_tombstones_for_range_conversion=4").since(11, 8).steps(RANGES),
+    case("blobs-written-directly", blobs!("enable_blob_direct_write=true")).since(11, 8).steps(OVERWRITTEN),
+    case("blobs-written-directly-killed", blobs!("enable_blob_direct_write=true"))
+        .since(11, 8)
+        .steps(KILLED)
+        .expect(unsupported("a blob pointer in a write batch")),
     case("range-deletions-over-blobs", "enable_blob_files=true min_blob_size=60 target_file_size_base=8192").steps(RANGES),
     case("single-deletions", "").steps(
         "fill default s 0 300 1 10 1000

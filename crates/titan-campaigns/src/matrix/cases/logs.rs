@@ -163,6 +163,22 @@ pub(super) const CASES: &[Case] = &[
         .since(10, 0)
         .db("track_and_verify_wals=true")
         .steps(MANY_LOGS),
+    case("manifest-reused", "")
+        .since(11, 8)
+        .db("reuse_manifest_on_open=true")
+        .steps(KILLED),
+    case("manifest-verified", "")
+        .since(11, 8)
+        .db("verify_manifest_content_on_close=true")
+        .steps(MIXED),
+    case("closed-without-a-log", "")
+        .since(11, 8)
+        .db("optimize_manifest_for_recovery=true")
+        .steps(MIXED),
+    case("logs-made-before", "")
+        .since(11, 8)
+        .db("async_wal_precreate=true")
+        .steps(KILLED),
     case("archived-logs", "")
         .db("WAL_ttl_seconds=1000")
         .steps(MANY_LOGS),

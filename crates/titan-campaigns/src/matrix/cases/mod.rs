@@ -28,6 +28,9 @@ pub(super) enum Expect {
     /// When opened read-only, the same as RocksDB; opening for writing is `Unsupported` with this
     /// text, and leaves it unchanged.
     ReadOnly { text: &'static str },
+    /// The same as RocksDB, which had a single level; opening for writing is refused until the
+    /// options state a number of levels.
+    EqualWithLevels,
     /// Nothing: opening it fails with an error of this kind and text, and leaves it unchanged.
     Refused { kind: ErrorKind, text: &'static str },
 }

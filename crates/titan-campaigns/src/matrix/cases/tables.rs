@@ -44,6 +44,11 @@ pub(super) const CASES: &[Case] = &[
     case("format-version-5", table!("format_version=5")),
     case("format-version-6", table!("format_version=6")).since(8, 6),
     case("format-version-7", table!("format_version=7")).since(10, 10),
+    case(
+        "index-interpolated",
+        table!("index_block_search_type=kInterpolation;uniform_cv_threshold=0.2"),
+    )
+    .since(11, 8),
     case("crc32c", table!("checksum=kCRC32c")),
     case("xxhash", table!("checksum=kxxHash")),
     case("xxhash64", table!("checksum=kxxHash64")),

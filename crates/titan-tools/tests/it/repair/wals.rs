@@ -56,6 +56,25 @@ fn damage_in_the_middle_of_a_recycled_wal_is_told_and_passed() {
 }
 
 #[test]
+fn rocksdb_may_have_closed_a_database_without_a_wal() {
+    for is_lost in [true, false] {
+        let (case, wal) = empty();
+        let wal = format!("{DIR}/{wal:06}.log");
+        case.vfs.remove_file(wal.as_ref()).unwrap();
+        let names = case.vfs.read_dir(DIR.as_ref()).unwrap();
+        let newest = { names.iter() }.filter(|name| name.starts_with("OPTIONS"));
+        let path = format!("{DIR}/{}", newest.max().unwrap());
+        let text = String::from_utf8(case.vfs.read_all(&path).unwrap()).unwrap();
+        let option = format!("[DBOptions]\n  optimize_manifest_for_recovery={}", !is_lost);
+        let changed = text.replacen("[DBOptions]", &option, 1);
+        assert_ne!(changed, text);
+        case.vfs.write_all(&path, changed.as_bytes()).unwrap();
+        let report = case.repair(&RepairTo::Directory(REPAIRED.into()));
+        assert_eq!(!report.lost.is_empty(), is_lost, "{report:#?}");
+    }
+}
+
+#[test]
 fn a_wal_of_rocksdb_that_is_missing_in_between_is_told() {
     let (case, wal) = empty();
     for (wal, sequences) in [(wal, 1..=10), (wal + 7, 11..=20), (wal + 9, 25..=30)] {

@@ -116,6 +116,13 @@ impl OptionsFile {
         self.section(CF_OPTIONS, family)?.object("comparator")
     }
 
+    /// Whether RocksDB leaves no WAL file when it closes the database: its option
+    /// `optimize_manifest_for_recovery`, of late releases.
+    pub fn closes_without_wal(&self) -> bool {
+        let section = self.section(DB_OPTIONS, "");
+        section.and_then(|s| s.get("optimize_manifest_for_recovery")) == Some("true")
+    }
+
     /// All sections in the order of the file.
     pub fn sections(&self) -> &[Section] {
         &self.sections
