@@ -9,6 +9,9 @@ use titan::{Error, Result};
 /// The largest value, with room for its key: the engine's batches have up to 4 GiB less 64 MiB.
 pub(crate) const MAX_VALUE: u64 = (4 << 30) - (64 << 20) - (1 << 20);
 
+/// The largest value that is written while it is read.
+const MAX_STREAMED: u64 = u32::MAX as u64;
+
 /// Bytes of an input that are read before a database is opened for it.
 const BEGIN: u64 = 1 << 20;
 
@@ -23,6 +26,7 @@ pub(crate) fn max() -> u64 {
 pub(crate) fn too_large(what: &str, max: u64, path: &Path) -> Error {
     let why = match max {
         MAX_VALUE => "the largest value, 4 GiB less 65 MiB",
+        MAX_STREAMED => "the largest value, 4 GiB less a byte",
         _ => "half of the memory that is available",
     };
     Error::unsupported(format!("{what} of more than {max} bytes, {why}")).in_file(path)
@@ -97,7 +101,13 @@ impl Input {
     }
 
     /// The same, with its first MiB read: a short input is at its end, and its writer done.
+    ///
+    /// # Errors
+    /// Those of the input; `Unsupported` for a file that is larger than any value.
     pub(crate) fn begun(mut self) -> Result<Self> {
+        if self.size > MAX_STREAMED {
+            return Err(too_large("an input", MAX_STREAMED, &self.path));
+        }
         let mut first = Vec::new();
         let read = self.reader.by_ref().take(BEGIN).read_to_end(&mut first);
         read.map_err(|e| Error::io(e, "read", &self.path))?;
@@ -163,6 +173,17 @@ mod tests {
             };
             assert_eq!(input.begun().unwrap().whole().unwrap().len() as u64, len);
         }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_refused_before_it_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(MAX_STREAMED + 1).unwrap();
+        let refused = Input::open(file.path()).unwrap().begun().err().unwrap();
+        assert!(
+            refused.to_string().contains("4 GiB less a byte"),
+            "{refused}"
+        );
     }
 
     #[test]
