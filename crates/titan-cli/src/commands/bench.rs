@@ -22,7 +22,6 @@ use titan_workload::step::Choice;
 use crate::config;
 use crate::global::Global;
 use crate::output::Out;
-use crate::owner;
 
 pub(crate) use args::Args;
 use args::Benchmark;
@@ -110,6 +109,9 @@ impl Bench<'_> {
         if self.open.is_none() && benchmark.writes() && !self.args.existing {
             opened::refuse_what_is_others(self.args, &self.options)?;
         }
+        if self.open.is_none() && !self.args.mvcc {
+            opened::refuse_records(self.args, &self.options)?;
+        }
         let open = match self.open.take() {
             Some(open) if !fresh => open,
             open => {
@@ -131,13 +133,6 @@ impl Bench<'_> {
             }
         };
         let open = self.open.insert(open);
-        if benchmark.writes()
-            && !self.args.mvcc
-            && let Some(owner) = owner::owner(open.database.db())?
-        {
-            let message = format!("the database has {owner}. The keys of a step would damage it");
-            return Err(Error::invalid_argument(message).in_file(path));
-        }
         if benchmark.writes() && open.live.is_none() {
             let known_by = match self.args.no_scan {
                 true => KnownBy::Assumption,

@@ -146,19 +146,23 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// Combines all failures into one error.
 fn conclusion(summary: &Summary, kind: Option<ErrorKind>) -> Error {
-    let mut text = format!("{} not restored", output::count(summary.failed));
-    if !summary.all_keys_seen {
-        text.push_str(", nor the keys from the failure on");
+    let mut parts = Vec::new();
+    if summary.failed > 0 {
+        parts.push(format!(
+            "{} not restored, see above",
+            output::count(summary.failed)
+        ));
     }
-    if summary.failed > 0 || !summary.all_keys_seen {
-        text.push_str(", see above");
+    if !summary.all_keys_seen {
+        parts.push("nor the keys from the failure on, see above".to_owned());
     }
     if summary.with_columns > 0 {
         let cut = output::count(summary.with_columns);
-        text.push_str(&format!(
-            "; {cut} files lack columns: titan scan --json prints all"
+        parts.push(format!(
+            "columns left out of {cut}; titan scan --json prints all"
         ));
     }
+    let mut text = parts.join("; ");
     if summary.in_the_way > 0 {
         text.push_str("; --force replaces files that exist");
     }

@@ -143,7 +143,7 @@ fn bench_sees_what_is_in_other_families() {
     }
     let get = ["get", "db", "precious", "--cf", "few"];
     assert_eq!(place.ok(&get), b"value");
-    // One without keys is somebody's, too.
+    // A family without keys that the run does not make, too.
     place.ok(&["delete", "db", "precious", "--cf", "few"]);
     place.refused(&fill);
     place.ok(&fill_few);
@@ -153,10 +153,13 @@ fn bench_sees_what_is_in_other_families() {
 fn bench_writes_nothing_among_the_records_of_a_store() {
     let place = Place::new();
     place.ok(&["mvcc", "put", "store", "k", "value"]);
-    let overwrite = ["bench", "store", "--benchmarks", "overwrite", "--existing"];
-    let said = place.refused(&[&overwrite[..], &["--num", "10"]].concat());
-    assert!(said.contains("a store of versions"), "{said}");
-    place.ok(&["mvcc", "check", "store"]);
+    let before = tree(&place.path("store"));
+    for step in ["overwrite", "readrandom"] {
+        let run = ["bench", "store", "--benchmarks", step, "--existing"];
+        let said = place.refused(&[&run[..], &["--num", "10"]].concat());
+        assert!(said.contains("a store of versions"), "{said}");
+    }
+    assert_eq!(tree(&place.path("store")), before);
 }
 
 #[test]

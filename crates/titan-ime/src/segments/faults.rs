@@ -1,4 +1,4 @@
-//! FaultState: panics, differences between memory and engine, and whether the cache is off.
+//! Faults: panics, differences between memory and engine, and whether the cache is off.
 //!
 //! A panic on the path of writes, or a difference, turns the cache off for good. A panic of
 //! maintenance is counted and survived. It may leave segments without content, which are dropped; a

@@ -34,7 +34,7 @@
 //!   `loads::a_load_that_has_failed_is_never_done`
 //!
 //! Others have no place here: 17767, 18008, 18012 and 18052 were about peers and epochs of a
-//! cluster; 16817, 16947, 17838 and 18212 about costs, which `examples/costs.rs` measures.
+//! cluster; 16817, 16947, 17838 and 18212 about costs, which `titan-bench ime` measures.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -43,6 +43,7 @@ impl Check<'_> {
             self.report.wal_files += 1;
             let path = self.begin(FileKind::Wal(number));
             if let Err(e) = self.wal(number, &path, &mut so_far) {
+                self.knows_all_operations = false;
                 self.problem(e.in_file(&path));
             }
             let size = self.vfs.size(&path).unwrap_or(0);
@@ -88,7 +89,7 @@ impl Check<'_> {
             let mut refused = None;
             let batch = BatchView::parse_whole(record.payload).and_then(|batch| {
                 let next = so_far.transactions.apply(&batch, &mut |_, op| {
-                    if let Err(e) = op.entry() {
+                    if is_needed && let Err(e) = op.entry() {
                         refused.get_or_insert(e);
                     }
                     Ok(())
@@ -119,7 +120,10 @@ impl Check<'_> {
                         last_sequence = Some(last);
                     }
                 }
-                Err(e) => self.problem(e.at(path, record.offset)),
+                Err(e) => {
+                    self.knows_all_operations = false;
+                    self.problem(e.at(path, record.offset));
+                }
             }
         }
         if is_needed {

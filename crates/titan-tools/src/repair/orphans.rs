@@ -100,27 +100,27 @@ impl Repair<'_> {
         if all.any(|id| id != ColumnFamilyId::DEFAULT) {
             return Ok(false);
         }
-        Ok(self.names_in_options()?.is_empty())
+        Ok(self.names_in_options().is_empty())
     }
 
     /// The names of families that only the newest OPTIONS has.
-    fn names_in_options(&self) -> Result<Vec<String>> {
-        let options = self.newest_options()?.unwrap_or_default();
+    fn names_in_options(&self) -> Vec<String> {
+        let options = self.newest_options().unwrap_or_default();
         let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
         let unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
-        Ok(unknown.map(|section| section.name.clone()).collect())
+        unknown.map(|section| section.name.clone()).collect()
     }
 
     /// The newest OPTIONS that can be read.
-    pub(super) fn newest_options(&self) -> Result<Option<OptionsFile>> {
+    pub(super) fn newest_options(&self) -> Option<OptionsFile> {
         let newest = self.from.files.iter().rev();
         for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
-            let content = read_file(&*self.from.vfs, &file.path(self.from.dir))?;
-            if let Ok(options) = OptionsFile::parse(&content) {
-                return Ok(Some(options));
+            let content = read_file(&*self.from.vfs, &file.path(self.from.dir));
+            if let Ok(options) = content.and_then(|content| OptionsFile::parse(&content)) {
+                return Some(options);
             }
         }
-        Ok(None)
+        None
     }
 
     /// Creates a family for them, with an id that no table and no MANIFEST has; `None` if no id is

@@ -43,16 +43,8 @@ impl Repair<'_> {
         wals.needed
             .retain(|number| self.from.files.contains(&FileKind::Wal(*number)));
         // A file missing in between is detected by its successor.
-        let options = self.newest_options()?;
-        let is_closed = options.is_some_and(|options| options.closes_without_wal());
-        if self.from.hint.trusted && wals.needed.is_empty() && is_closed {
-            let note = "there is no WAL: with optimize_manifest_for_recovery RocksDB leaves none";
-            self.report.notes.push(note.to_owned());
-        } else if self.from.hint.trusted && wals.needed.is_empty() {
-            let name = FileKind::Wal(needed).name();
-            let reason = "the WAL is gone, with what was written since the last flush";
-            self.report.lost.push(Loss::of_file(&name, reason));
-            self.wals.damaged = true;
+        if self.from.hint.trusted && wals.needed.is_empty() {
+            self.wal_is_gone(needed);
         }
         let overlooked = mutant!(repair_overlooks_the_newest_wal);
         let gone = since.present.filter(|newest| {
@@ -82,6 +74,22 @@ impl Repair<'_> {
         let ids: Vec<_> = replay.targets.keys().copied().collect();
         ids.into_iter()
             .try_for_each(|id| self.flush(&mut replay, id))
+    }
+
+    /// Reports that there is no WAL file.
+    fn wal_is_gone(&mut self, needed: FileNumber) {
+        let options = self.newest_options();
+        if options.is_some_and(|options| options.closes_without_wal()) {
+            let note = "there is no WAL file. With optimize_manifest_for_recovery RocksDB leaves none \
+                        when it closes a database; if the program was killed, what it wrote since the \
+                        last flush is lost";
+            self.report.notes.push(note.to_owned());
+            return;
+        }
+        let name = FileKind::Wal(needed).name();
+        let reason = "the WAL is gone, with what was written since the last flush";
+        self.report.lost.push(Loss::of_file(&name, reason));
+        self.wals.damaged = true;
     }
 
     fn replay_wal(

@@ -8,7 +8,7 @@ use titan_workload::titan::Titan;
 use titan_workload::versions::{ReadCounters, Versions, engine_error};
 
 use super::args::Args;
-use crate::usage;
+use crate::{owner, usage};
 
 /// The family of all keys of a plain run.
 const DEFAULT: &str = "default";
@@ -84,6 +84,24 @@ fn store_options(args: &Args, options: &Options) -> StoreOptions {
             ..WriteOptions::default()
         },
         ..StoreOptions::default()
+    }
+}
+
+/// Fails if the entries of the database are another program's. An opening for writing alone would
+/// give it the options of the run.
+pub(super) fn refuse_records(args: &Args, options: &Options) -> Result<()> {
+    let db = match Db::open_read_only(&args.db, options) {
+        Err(error) if error.is_not_found() => return Ok(()),
+        db => db?,
+    };
+    let owner = owner::owner(&db)?;
+    db.close()?;
+    match owner {
+        None => Ok(()),
+        Some(owner) => {
+            let message = format!("the database has {owner}. A run would damage it");
+            Err(Error::invalid_argument(message).in_file(&args.db))
+        }
     }
 }
 

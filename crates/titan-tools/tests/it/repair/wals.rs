@@ -71,6 +71,11 @@ fn rocksdb_may_have_closed_a_database_without_a_wal() {
         case.vfs.write_all(&path, changed.as_bytes()).unwrap();
         let report = case.repair(&RepairTo::Directory(REPAIRED.into()));
         assert_eq!(!report.lost.is_empty(), is_lost, "{report:#?}");
+        let is_told = report
+            .notes
+            .iter()
+            .any(|note| note.contains("if the program was killed"));
+        assert_eq!(is_told, !is_lost, "{report:#?}");
     }
 }
 
