@@ -14,9 +14,10 @@
 //! 2. a reader walks *every* key from the first to the last of a range that it
 //!    [adds](DeadRanges::add), in all memtables and tables, and sees everything up to its snapshot:
 //!    it has no older memtables than those to which the groups up to that number were written, and
-//! 3. a key loses its value by a write alone. A compaction filter takes it from snapshots for which
-//!    ranges hold already, and not from readers that have the tables from before: families with a
-//!    filter have [no ranges](DeadRanges::unused).
+//! 3. a key gets its value by a write alone, and loses it by a write or a compaction filter. A
+//!    filter takes it from snapshots for which ranges hold already, but not from readers that have
+//!    the tables from before. So a range holds for the [generation](ReadPoint::generation) of
+//!    tables that its reader walked, and for later ones.
 //!
 //! A reader has seen everything that was written up to its snapshot. Later writes are shown to
 //! [`DeadRanges::write`], which cuts the range at the key. The only gap is a group that looked for
@@ -43,6 +44,6 @@ mod run;
 #[cfg(not(any(loom, shuttle)))]
 mod tests;
 
-pub(crate) use range::{Edge, Way};
+pub(crate) use range::{Edge, ReadPoint, Way};
 pub(crate) use ranges::DeadRanges;
 pub(crate) use run::DeadRun;

@@ -21,6 +21,14 @@ pub(crate) enum Way {
     Backward,
 }
 
+/// The part of a family's history that a reader sees.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadPoint {
+    pub(crate) snapshot: SequenceNumber,
+    /// The generation of its super version.
+    pub(crate) generation: u64,
+}
+
 /// Where a range starts or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
@@ -84,17 +92,20 @@ pub(super) struct DeadRange {
     told: u64,
     /// The oldest snapshot for which it holds.
     pub(super) since: SequenceNumber,
+    /// The first generation of tables for which it holds.
+    pub(super) generation: u64,
 }
 
 impl DeadRange {
     /// From one key to another, both included.
-    pub(super) fn of(first: &[u8], last: &[u8], keys: u64, since: SequenceNumber) -> Self {
+    pub(super) fn of(first: &[u8], last: &[u8], keys: u64, since: ReadPoint) -> Self {
         DeadRange {
             first: Edge::included(first),
             last: Edge::included(last),
             keys,
             told: 0,
-            since,
+            since: since.snapshot,
+            generation: since.generation,
         }
     }
 
@@ -118,6 +129,7 @@ impl DeadRange {
             keys: self.keys.min(other.keys),
             told: 0,
             since: self.since,
+            generation: self.generation.max(other.generation),
         })
     }
 
@@ -157,6 +169,7 @@ impl DeadRange {
             keys,
             told: self.told.min(keys),
             since: self.since,
+            generation: self.generation,
         };
         let cut = Edge::excluded(key);
         let before = (has_before && is_worth).then(|| part(&self.first, &cut));
@@ -223,6 +236,7 @@ impl Known {
             new.keys = new.keys.saturating_add(met.keys);
             new.told = new.told.saturating_add(met.told);
             new.since = new.since.max(met.since);
+            new.generation = new.generation.max(met.generation);
         }
         let is_longer = new.keys >= new.told.saturating_add(LONG);
         if is_longer {

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::range::{DeadRange, Edge, Known, LONG, MAX_KEY_LEN, Way};
+use super::range::{DeadRange, Edge, Known, LONG, MAX_KEY_LEN, ReadPoint, Way};
 use crate::format::SequenceNumber;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::sync::Mutex;
@@ -14,8 +14,6 @@ pub(super) const MAX_PENDING: usize = 8;
 /// See the [module](super).
 pub(crate) struct DeadRanges {
     comparator: InternalKeyComparator,
-    /// Whether ranges are added.
-    is_used: bool,
     /// The last sequence number of the last group that looked whether there are ranges.
     looked_to: AtomicU64,
     /// False only if there is no range, known or pending.
@@ -44,18 +42,9 @@ impl DeadRanges {
                 pending: Vec::new(),
             }),
             comparator,
-            is_used: true,
             long_found: AtomicU64::new(0),
             on_long: OnceLock::new(),
             skipped: AtomicU64::new(0),
-        }
-    }
-
-    /// Those of a family whose keys may lose their values without a write. There are none.
-    pub(crate) fn unused(comparator: InternalKeyComparator) -> Self {
-        DeadRanges {
-            is_used: false,
-            ..Self::new(comparator)
         }
     }
 
@@ -107,10 +96,10 @@ impl DeadRanges {
         self.is_any.store(is_any, Ordering::SeqCst);
     }
 
-    /// A reader at `snapshot` has walked from the key `first` to the key `last`, and found no
-    /// value; `keys` of them were deleted.
-    pub(crate) fn add(&self, first: &[u8], last: &[u8], keys: u64, snapshot: SequenceNumber) {
-        if !self.is_used || first.len().max(last.len()) > MAX_KEY_LEN {
+    /// A reader has walked from the key `first` to the key `last`, and found no value; `keys` of
+    /// them were deleted.
+    pub(crate) fn add(&self, first: &[u8], last: &[u8], keys: u64, reader: ReadPoint) {
+        if first.len().max(last.len()) > MAX_KEY_LEN {
             return;
         }
         let order = &self.comparator;
@@ -118,7 +107,15 @@ impl DeadRanges {
         // ORDER: before the number is read. See the module.
         self.is_any.store(true, Ordering::SeqCst);
         let looked_to = SequenceNumber(self.looked_to.load(Ordering::SeqCst));
-        let walked = DeadRange::of(first, last, keys, looked_to);
+        let ReadPoint {
+            snapshot,
+            generation,
+        } = reader;
+        let since = ReadPoint {
+            snapshot: looked_to,
+            generation,
+        };
+        let walked = DeadRange::of(first, last, keys, since);
         let hasty = mutant!(dead_range_known_too_early);
         let mut grown = false;
         if looked_to <= snapshot || hasty {
@@ -166,20 +163,21 @@ impl DeadRanges {
         }
     }
 
-    /// Where the range around `key` ends, in the direction of `way`, if a reader at `snapshot` may
-    /// pass it.
-    pub(crate) fn end(&self, key: &[u8], snapshot: SequenceNumber, way: Way) -> Option<Edge> {
+    /// Where the range around `key` ends, in the direction of `way`, if a reader may pass it.
+    pub(crate) fn end(&self, key: &[u8], reader: ReadPoint, way: Way) -> Option<Edge> {
         if !self.is_any.load(Ordering::Relaxed) {
             return None;
         }
         let ranges = self.ranges.lock();
         let range = ranges.known.around(key, &self.comparator)?;
-        let sees = range.since > snapshot && !mutant!(dead_range_hides_from_snapshots);
+        let sees_older = range.since > reader.snapshot && !mutant!(dead_range_hides_from_snapshots);
+        let sees_removed =
+            range.generation > reader.generation && !mutant!(dead_range_ignores_filters);
         let end = match way {
             Way::Forward => &range.last,
             Way::Backward => &range.first,
         };
-        (!sees).then(|| end.clone())
+        (!sees_older && !sees_removed).then(|| end.clone())
     }
 
     /// The first and the last key of each long range.

@@ -1,16 +1,18 @@
 //! The dead keys that one movement of a reader steps over.
 
-use super::range::{Edge, MIN_KEYS, Way};
+use std::ops::Deref;
+
+use super::range::{Edge, MIN_KEYS, ReadPoint, Way};
 use super::ranges::DeadRanges;
-use crate::format::SequenceNumber;
 
 /// Dead keys that are stepped over between two looks for a range that can be passed.
 const LOOK_EVERY: u64 = 8;
 
 /// Counts the dead keys of one movement, and remembers from where to where they were; its memory is
 /// reused.
-#[derive(Default)]
-pub(crate) struct DeadRun {
+pub(crate) struct DeadRun<D> {
+    ranges: D,
+    reader: ReadPoint,
     /// Since the movement began, or since a range was passed.
     keys: u64,
     /// Whether `first` and `last` are of this movement.
@@ -21,7 +23,25 @@ pub(crate) struct DeadRun {
     sees_a_part: bool,
 }
 
-impl DeadRun {
+impl<D: Deref<Target = DeadRanges>> DeadRun<D> {
+    /// For the movements of a reader.
+    pub(crate) fn new(ranges: D, reader: ReadPoint) -> Self {
+        DeadRun {
+            ranges,
+            reader,
+            keys: 0,
+            has_begun: false,
+            first: Vec::new(),
+            last: Vec::new(),
+            sees_a_part: false,
+        }
+    }
+
+    /// Adds entries that the reader stepped over.
+    pub(crate) fn count_skipped(&self, entries: u64) {
+        self.ranges.count_skipped(entries);
+    }
+
     /// Filters have ruled out tables of the reader: it passes ranges, and adds none. What these
     /// tables have it has not seen, and filters of prefixes are only right for prefixes.
     pub(crate) fn sees_a_part(&mut self) {
@@ -44,14 +64,8 @@ impl DeadRun {
 
     /// Looks for a range around the dead key, which the reader may pass: it is to go on where that
     /// ends.
-    pub(crate) fn look(
-        &mut self,
-        ranges: &DeadRanges,
-        key: &[u8],
-        snapshot: SequenceNumber,
-        way: Way,
-    ) -> Option<Edge> {
-        let end = ranges.end(key, snapshot, way);
+    pub(crate) fn look(&mut self, key: &[u8], way: Way) -> Option<Edge> {
+        let end = self.ranges.end(key, self.reader, way);
         if !self.has_begun {
             self.has_begun = true;
             self.first.clear();
@@ -65,20 +79,20 @@ impl DeadRun {
         end
     }
 
-    /// The movement has ended, and every key of the run was dead at `snapshot`.
+    /// The movement has ended, and every key of the run was dead for the reader.
     #[inline]
-    pub(crate) fn end(&self, ranges: &DeadRanges, snapshot: SequenceNumber, way: Way) {
+    pub(crate) fn end(&self, way: Way) {
         if self.keys >= MIN_KEYS && !self.sees_a_part {
-            self.add(ranges, snapshot, way);
+            self.add(way);
         }
     }
 
     #[cold]
-    fn add(&self, ranges: &DeadRanges, snapshot: SequenceNumber, way: Way) {
+    fn add(&self, way: Way) {
         let (first, last) = match way {
             Way::Forward => (&self.first, &self.last),
             Way::Backward => (&self.last, &self.first),
         };
-        ranges.add(first, last, self.keys, snapshot);
+        self.ranges.add(first, last, self.keys, self.reader);
     }
 }

@@ -21,23 +21,42 @@ fn ranges() -> DeadRanges {
     DeadRanges::new(InternalKeyComparator::new(Arc::new(BytewiseComparator)))
 }
 
-/// By sequence number: the key that was written, and whether it has a value since.
-type History = Vec<(u64, bool)>;
+fn reader(snapshot: u64) -> ReadPoint {
+    ReadPoint {
+        snapshot: SequenceNumber(snapshot),
+        generation: 0,
+    }
+}
 
-fn has_value(history: &History, key: u64, snapshot: usize) -> bool {
-    let newest = history[..snapshot].iter().rev().find(|(k, _)| *k == key);
-    newest.is_some_and(|(_, value)| *value)
+/// A write of a key.
+struct Write {
+    key: u64,
+    has_value: bool,
+    /// The generation of tables from which on a filter has removed it.
+    removed: Option<u64>,
+}
+
+/// By sequence number.
+type History = Vec<Write>;
+
+fn has_value(history: &History, key: u64, reader: ReadPoint) -> bool {
+    let seen = &history[..reader.snapshot.0 as usize];
+    let newest = seen.iter().rev().find(|write| write.key == key);
+    newest.is_some_and(|write| {
+        write.has_value && write.removed.is_none_or(|since| reader.generation < since)
+    })
 }
 
 /// A walk through dead keys that is reported later.
 struct Walk {
     first: u64,
     last: u64,
-    snapshot: usize,
+    reader: ReadPoint,
 }
 
-/// Groups look for ranges some time before they are published, and readers report what they have
-/// walked some time later: whatever comes in between, no range hides a value.
+/// Groups look for ranges some time before they are published, readers report what they have walked
+/// some time later, and filters remove values meanwhile, but not for readers of older tables:
+/// whatever comes in between, no range hides a value.
 #[test]
 fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
     let (mut passed, mut waited) = (0, 0);
@@ -47,24 +66,34 @@ fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
         // What is published, and the group under way.
         let mut history: History = Vec::new();
         let mut published = 0;
+        let mut generation = 0;
         let mut walks: Vec<Walk> = Vec::new();
         for step in 0..400 {
-            match rng.u8(..10) {
+            match rng.u8(..11) {
                 0..3 if published == history.len() => {
                     for _ in 0..rng.usize(1..4) {
                         // Mostly deletions, or there would be no ranges.
-                        history.push((rng.u64(..KEYS), rng.u8(..8) == 0));
+                        history.push(Write {
+                            key: rng.u64(..KEYS),
+                            has_value: rng.u8(..8) == 0,
+                            removed: None,
+                        });
                     }
                     let group = &history[published..];
-                    let valued = group.iter().filter(|(_, value)| *value);
-                    let valued: Vec<_> = valued.map(|(k, _)| key(*k)).collect();
+                    let valued = group.iter().filter(|write| write.has_value);
+                    let valued: Vec<_> = valued.map(|write| key(write.key)).collect();
                     let last = SequenceNumber(history.len() as u64);
                     ranges.write(last, || valued.iter().map(Vec::as_slice));
                 }
                 0..5 => published = history.len(),
                 5..8 => {
-                    let snapshot = published - rng.usize(..6).min(published);
-                    let is_dead = |k: &u64| !has_value(&history, *k, snapshot);
+                    let reader = ReadPoint {
+                        snapshot: SequenceNumber(
+                            (published - rng.usize(..6).min(published)) as u64,
+                        ),
+                        generation: generation - rng.u64(..3).min(generation),
+                    };
+                    let is_dead = |k: &u64| !has_value(&history, *k, reader);
                     let first = rng.u64(..KEYS);
                     let Some(last) = (first..KEYS).take_while(is_dead).last() else {
                         continue;
@@ -72,24 +101,38 @@ fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
                     walks.push(Walk {
                         first,
                         last: first + rng.u64(..=last - first),
-                        snapshot,
+                        reader,
                     });
                 }
                 8 if !walks.is_empty() => {
                     let walk = walks.swap_remove(rng.usize(..walks.len()));
-                    let snapshot = SequenceNumber(walk.snapshot as u64);
                     // As many dead keys as make it worth a place.
                     let keys = 20 * (walk.last + 1 - walk.first);
-                    ranges.add(&key(walk.first), &key(walk.last), keys, snapshot);
+                    ranges.add(&key(walk.first), &key(walk.last), keys, walk.reader);
                     waited += usize::from(!ranges.ranges.lock().pending.is_empty());
+                }
+                9 => {
+                    generation += 1;
+                    for write in &mut history[..published] {
+                        if write.removed.is_none() && rng.u8(..4) == 0 {
+                            write.removed = Some(generation);
+                        }
+                    }
                 }
                 _ => {}
             }
-            // Every reader of what is published, and of snapshots before.
-            for snapshot in published.saturating_sub(6)..=published {
-                let at = SequenceNumber(snapshot as u64);
+            // Every reader of what is published, of snapshots before, and of older tables.
+            let snapshots = published.saturating_sub(6)..=published;
+            let generations = generation.saturating_sub(3)..=generation;
+            for (snapshot, generation) in
+                snapshots.flat_map(|s| generations.clone().map(move |g| (s, g)))
+            {
+                let reader = ReadPoint {
+                    snapshot: SequenceNumber(snapshot as u64),
+                    generation,
+                };
                 let from = rng.u64(..KEYS);
-                let end = |way| ranges.end(&key(from), at, way);
+                let end = |way| ranges.end(&key(from), reader, way);
                 let number = |edge: &Edge| -> u64 {
                     std::str::from_utf8(&edge.key).unwrap().parse().unwrap()
                 };
@@ -101,7 +144,7 @@ fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
                     hidden.extend(number(&end) + u64::from(!end.included)..=from);
                 }
                 passed += hidden.len();
-                let wrong = hidden.iter().find(|k| has_value(&history, **k, snapshot));
+                let wrong = hidden.iter().find(|k| has_value(&history, **k, reader));
                 assert_eq!(wrong, None, "seed {seed}, step {step}, snapshot {snapshot}");
             }
         }
@@ -112,7 +155,7 @@ fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
 #[test]
 fn ranges_that_meet_are_one_and_a_written_key_divides_it() {
     let ranges = ranges();
-    let at = SequenceNumber::ZERO;
+    let at = reader(0);
     let known = || -> Vec<(String, String, u64)> {
         let ranges = ranges.ranges.lock();
         let edge = |edge: &Edge| {
@@ -166,9 +209,9 @@ fn the_list_is_bounded_and_keeps_the_longest() {
     let ranges = ranges();
     for n in 0..1000_u32 {
         let key = n.to_be_bytes();
-        ranges.add(&key, &key, u64::from(n % 500), SequenceNumber::ZERO);
+        ranges.add(&key, &key, u64::from(n % 500), reader(0));
         let long = vec![7; MAX_KEY_LEN + 1];
-        ranges.add(&long, &long, 9999, SequenceNumber::ZERO);
+        ranges.add(&long, &long, 9999, reader(0));
     }
     let (known, keys) = ranges.known();
     assert_eq!((known, keys), (64, 2 * (468..500).sum::<u64>()));
@@ -189,7 +232,7 @@ fn what_waits_is_bounded_however_often_it_is_written_to() {
         // Not seen by the reader: the group before.
         let (first, after) = (round * 1000, (round + 1) * 1000);
         let (from, to) = (first.to_be_bytes(), (after - 1).to_be_bytes());
-        ranges.add(&from, &to, 1 << 40, SequenceNumber::ZERO);
+        ranges.add(&from, &to, 1 << 40, reader(0));
         assert!((1..=MAX_PENDING).contains(&pending()));
         if round % 4 == 3 {
             let before = pending();
@@ -199,7 +242,7 @@ fn what_waits_is_bounded_however_often_it_is_written_to() {
     }
     assert_eq!(ranges.known(), (0, 0));
     // A walk that has missed nothing settles what it meets.
-    ranges.add(&[0; 4], &[0xff; 4], 1 << 40, SequenceNumber::MAX);
+    ranges.add(&[0; 4], &[0xff; 4], 1 << 40, reader(SequenceNumber::MAX.0));
     assert_eq!((pending(), ranges.known().0), (0, 1));
 }
 
@@ -207,7 +250,7 @@ fn what_waits_is_bounded_however_often_it_is_written_to() {
 fn a_written_key_that_is_too_long_to_be_kept_ends_its_range() {
     for (len, left) in [(MAX_KEY_LEN, 2), (MAX_KEY_LEN + 1, 0)] {
         let ranges = ranges();
-        ranges.add(b"a", b"c", 1000, SequenceNumber::ZERO);
+        ranges.add(b"a", b"c", 1000, reader(0));
         let key = vec![b'b'; len];
         ranges.write(SequenceNumber(1), || std::iter::once(key.as_slice()));
         assert_eq!(ranges.known().0, left, "{len} bytes");
@@ -218,17 +261,17 @@ fn a_written_key_that_is_too_long_to_be_kept_ends_its_range() {
 fn a_walk_that_has_not_seen_every_table_says_nothing() {
     for (sees_all, known) in [(true, 1), (false, 0)] {
         let ranges = ranges();
-        let mut run = DeadRun::default();
+        let mut run = DeadRun::new(&ranges, reader(0));
         run.begin();
         if !sees_all {
             run.sees_a_part();
         }
         for n in 0..KEYS {
             if run.is_time_to_look() {
-                run.look(&ranges, &key(n), SequenceNumber::ZERO, Way::Forward);
+                run.look(&key(n), Way::Forward);
             }
         }
-        run.end(&ranges, SequenceNumber::ZERO, Way::Forward);
+        run.end(Way::Forward);
         assert_eq!(ranges.known().0, known);
     }
 }

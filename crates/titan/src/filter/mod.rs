@@ -43,9 +43,6 @@ pub use ttl::TimeToLive;
 /// entries that are not newer than [`FilterContext::oldest_snapshot`], as snapshots may see these.
 /// An iterator that is open already shows what was there when it was created.
 ///
-/// **Cost for reads.** In a family with a filter, iterators do not remember where many deleted keys
-/// are in a row: each steps over them until a compaction has dropped them.
-///
 /// **Failures.** If a filter fails or panics, nothing of its job takes effect. Listeners are
 /// [notified](crate::EventListener::compaction_filter_failed). A flush, or a compaction that is due
 /// anyway, is repeated without the filter, so that the database goes on; later compactions try the

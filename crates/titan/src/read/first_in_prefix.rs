@@ -126,7 +126,7 @@ impl PrefixSearch<'_> {
                 runs.push(Run { source, head });
             }
         }
-        let mut run = DeadRun::default();
+        let mut run = DeadRun::new(self.dead, super_version.at(self.snapshot));
         let found = loop {
             let heads = runs.iter_mut().map(|run| &mut run.head);
             let smallest = heads.min_by(|a, b| order.compare_user(key_of(a), key_of(b)));
@@ -160,7 +160,7 @@ impl PrefixSearch<'_> {
             self.dead.count_skipped(1);
             let mut dead_end = None;
             if run.is_time_to_look() {
-                dead_end = run.look(self.dead, &key, self.snapshot, Way::Forward);
+                dead_end = run.look(&key, Way::Forward);
             }
             let next = match dead_end {
                 Some(Edge {
@@ -185,7 +185,7 @@ impl PrefixSearch<'_> {
         if self.has_ruled_out.get() {
             run.sees_a_part();
         }
-        run.end(self.dead, self.snapshot, Way::Forward);
+        run.end(Way::Forward);
         Ok(found)
     }
 

@@ -89,6 +89,7 @@ mod tests {
             memtable: Memtable::new(comparator, 1 << 16),
             immutables: Vec::new(),
             version: Arc::new(version),
+            generation: 0,
         };
         let list = Arc::new(IteratorList::default());
         let since = || -> Vec<u64> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::source::{PrefixFilter, Source};
 use super::visible::VisibleIterator;
 use super::{ReadOptions, SuperVersion};
-use crate::dead_ranges::DeadRanges;
+use crate::dead_ranges::{DeadRanges, DeadRun};
 use crate::error::Result;
 use crate::format::SequenceNumber;
 use crate::format::prefix::PrefixExtractor;
@@ -62,15 +62,10 @@ impl RangedSource {
         let sees_a_part = filter.is_some_and(|filter| filter.has_ruled_out.get());
         let merged = MergingIterator::new(children, comparator.clone());
         let cursor = self.cursor.clone();
-        let mut visible = VisibleIterator::new(
-            merged,
-            comparator,
-            self.sequence,
-            cursor,
-            lower,
-            upper,
-            Arc::clone(&self.dead),
-        );
+        let reader = self.super_version.at(self.sequence);
+        let run = DeadRun::new(Arc::clone(&self.dead), reader);
+        let mut visible =
+            VisibleIterator::new(merged, comparator, self.sequence, cursor, lower, upper, run);
         if sees_a_part {
             visible.sees_a_part();
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::dead_ranges::ReadPoint;
 use crate::format::SequenceNumber;
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -12,9 +13,20 @@ pub(crate) struct SuperVersion {
     /// Full memtables that are not flushed yet, newest first.
     pub(crate) immutables: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
+    /// Grows with each change of the tables in a family with a compaction filter: keys may have
+    /// lost their values then, without a write. Zero in other families.
+    pub(crate) generation: u64,
 }
 
 impl SuperVersion {
+    /// What a reader sees here whose newest sequence number is `snapshot`.
+    pub(crate) fn at(&self, snapshot: SequenceNumber) -> ReadPoint {
+        ReadPoint {
+            snapshot,
+            generation: self.generation,
+        }
+    }
+
     /// All memtables, newest first.
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.memtable).chain(&self.immutables)

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::visible::VisibleIterator;
 use super::{PrefixSearch, SuperVersion};
 use crate::block_cache::BlockCache;
-use crate::dead_ranges::DeadRanges;
+use crate::dead_ranges::{DeadRanges, DeadRun};
 use crate::error::Result;
 use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{InternalKeyComparator, ValueType};
@@ -154,6 +154,7 @@ impl World {
                 memtable: newer,
                 immutables: vec![older],
                 version: Arc::new(version),
+                generation: 0,
             },
             open_files: Arc::clone(open_files),
         }
@@ -179,7 +180,8 @@ impl World {
         let tombstones = Arc::new(FragmentedTombstones::build(tombstones, &comparator));
         let cursor = TombstoneCursor::new(tombstones, comparator.clone(), snapshot);
         let dead = Arc::new(DeadRanges::new(comparator.clone()));
-        VisibleIterator::new(merged, comparator, snapshot, cursor, None, None, dead)
+        let run = DeadRun::new(dead, self.super_version.at(snapshot));
+        VisibleIterator::new(merged, comparator, snapshot, cursor, None, None, run)
     }
 
     /// From one neighbour to the other, in one direction or the other.

@@ -56,9 +56,8 @@ pub(crate) struct VisibleIterator {
     operands: Operands,
     /// Memory of skips, reused.
     skip_buffers: SkipBuffers,
-    dead: Arc<DeadRanges>,
     /// The dead keys of the movement that goes on.
-    run: DeadRun,
+    run: DeadRun<Arc<DeadRanges>>,
     /// Entries stepped over that were not shown, and not reported yet.
     skipped: u64,
 }
@@ -77,7 +76,7 @@ impl VisibleIterator {
         tombstones: TombstoneCursor,
         lower: Option<Vec<u8>>,
         upper: Option<Vec<u8>>,
-        dead: Arc<DeadRanges>,
+        run: DeadRun<Arc<DeadRanges>>,
     ) -> Self {
         VisibleIterator {
             merged,
@@ -93,8 +92,7 @@ impl VisibleIterator {
             stored: None,
             operands: Operands::default(),
             skip_buffers: SkipBuffers::default(),
-            dead,
-            run: DeadRun::default(),
+            run,
             skipped: 0,
         }
     }
@@ -107,7 +105,7 @@ impl VisibleIterator {
     /// Reports what was stepped over.
     fn report(&mut self) {
         if self.skipped > 0 {
-            self.dead.count_skipped(std::mem::take(&mut self.skipped));
+            self.run.count_skipped(std::mem::take(&mut self.skipped));
         }
     }
 
@@ -327,9 +325,8 @@ impl VisibleIterator {
                         self.key.extend_from_slice(entry.user_key);
                         skipping = true;
                         skips = 0;
-                        let (dead, key, at) = (&self.dead, &self.key, self.snapshot);
                         if self.run.is_time_to_look()
-                            && let Some(end) = self.run.look(dead, key, at, Way::Forward)
+                            && let Some(end) = self.run.look(&self.key, Way::Forward)
                         {
                             self.pass_dead(&end)?;
                             continue;
@@ -340,7 +337,7 @@ impl VisibleIterator {
                         }
                     }
                     Step::Operand => {
-                        self.run.end(&self.dead, self.snapshot, Way::Forward);
+                        self.run.end(Way::Forward);
                         return self.take_operands();
                     }
                     Step::TooNew => {}
@@ -366,7 +363,7 @@ impl VisibleIterator {
                 self.merged.next()?;
             }
         }
-        self.run.end(&self.dead, self.snapshot, Way::Forward);
+        self.run.end(Way::Forward);
         Ok(())
     }
 
@@ -543,9 +540,8 @@ impl VisibleIterator {
                 break;
             }
             perf_context::add(|running| &running.internal_delete_skipped_count, 1);
-            let (dead, key, at) = (&self.dead, &self.key, self.snapshot);
             if self.run.is_time_to_look()
-                && let Some(start) = self.run.look(dead, key, at, Way::Backward)
+                && let Some(start) = self.run.look(&self.key, Way::Backward)
             {
                 self.pass_dead_back(&start)?;
             }
@@ -553,7 +549,7 @@ impl VisibleIterator {
                 covered_run.skipped(self.skip_covered_back()?);
             }
         }
-        self.run.end(&self.dead, self.snapshot, Way::Backward);
+        self.run.end(Way::Backward);
         Ok(())
     }
 

@@ -108,6 +108,7 @@ impl Bench {
             memtable: Arc::clone(&self.memtable),
             immutables: Vec::new(),
             version: Arc::clone(version),
+            generation: 0,
         });
         let mut by_lookup = Found::new();
         for key in keys {

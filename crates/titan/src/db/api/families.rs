@@ -161,6 +161,7 @@ impl Shared {
                     memtable: Memtable::new(comparator.clone(), buffer),
                     immutables: Vec::new(),
                     version: Arc::new(empty),
+                    generation: 0,
                 }));
             }
             gate!("drop: family emptied");

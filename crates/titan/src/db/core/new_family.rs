@@ -76,14 +76,10 @@ pub(crate) fn family_state(
         memtable: Arc::clone(&memtable),
         immutables: Vec::new(),
         version: Arc::clone(&version),
+        generation: 0,
     };
     let factory = options.compaction_filter.as_deref();
     let revisit = factory.and_then(revisit_of);
-    let dead = match factory {
-        None => DeadRanges::new(recovered.comparator.clone()),
-        // The filter is fixed while the family is open.
-        Some(_) => DeadRanges::unused(recovered.comparator.clone()),
-    };
     let family = Arc::new(Family {
         id,
         name: recovered.name.clone(),
@@ -96,7 +92,7 @@ pub(crate) fn family_state(
         revisit,
         garbage_moment: AtomicU64::new(0),
         scans: Arc::default(),
-        dead: Arc::new(dead),
+        dead: Arc::new(DeadRanges::new(recovered.comparator.clone())),
     });
     FamilyState::new(family, memtable, memtable_log, version)
 }

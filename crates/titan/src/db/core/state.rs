@@ -175,10 +175,14 @@ impl FamilyState {
             .rev()
             .map(|i| Arc::clone(&i.memtable))
             .collect();
+        let before = self.family.super_version.load();
+        let is_filtered = self.family.options().compaction_filter.is_some();
+        let may_have_lost_values = is_filtered && !Arc::ptr_eq(&before.version, &self.version);
         self.family.super_version.swap(Arc::new(SuperVersion {
             memtable: Arc::clone(&self.memtable),
             immutables,
             version: Arc::clone(&self.version),
+            generation: before.generation + u64::from(may_have_lost_values),
         }))
     }
 

@@ -1,10 +1,11 @@
 //! Deleted keys do not slow down reads: queues, and idle databases. All costs are counted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use titan::{
-    ColumnFamily, ColumnFamilyOptions, Db, FamilyMetrics, Options, ReadOptions, WriteBatch,
-    WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, FamilyMetrics, Options, ReadOptions, TimeToLive,
+    WriteBatch, WriteOptions,
 };
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
@@ -100,6 +101,69 @@ fn a_pop_steps_over_few_dead_entries_however_many_were_popped() {
             let most = pop_all(&db, end, (0..1500).collect());
             assert!(most < MOST / 10, "{end:?}, flushed {flushed}: {most}");
         }
+    }
+}
+
+/// Values live for an hour.
+fn living(vfs: &SimVfs, clock: &SimClock) -> Options {
+    let mut options = options(vfs, manual());
+    options.db.clock = Arc::new(clock.clone());
+    let filter = TimeToLive::new(Duration::from_secs(3600));
+    options.default.compaction_filter = Some(Arc::new(filter));
+    options
+}
+
+#[test]
+fn a_pop_steps_over_few_dead_entries_where_values_have_a_time_to_live() {
+    for end in [End::Front, End::Back, End::Prefix] {
+        let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(4));
+        let options = living(&vfs, &clock);
+        let db = open(&options);
+        // It keeps as tombstones what expires.
+        let snapshot = db.snapshot();
+        put(&db, 0..3000);
+        db.flush().unwrap();
+        clock.advance(Duration::from_secs(7200));
+        put(&db, 1000..2000);
+        db.compact_range(None, None, &Default::default()).unwrap();
+        assert!(metrics(&db).tombstones >= 2000);
+        let most = pop_all(&db, end, (1000..2000).collect());
+        assert!(most < MOST, "{end:?}: {most}");
+        let steps = skipped(&db, || assert_eq!(peek(&db, end), None));
+        assert!(steps < MOST / 50, "{end:?}: {steps}");
+        drop(snapshot);
+    }
+}
+
+/// An iterator has the tables from before, in which the values are.
+#[test]
+fn what_a_filter_removed_stays_visible_to_iterators_that_are_open() {
+    for (end, deleted, living_keys) in [(End::Front, 0..50, 50..100), (End::Back, 50..100, 0..50)] {
+        let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(5));
+        let db = open(&living(&vfs, &clock));
+        let snapshot = db.snapshot();
+        put(&db, 0..100);
+        delete(&db, deleted);
+        db.flush().unwrap();
+        let mut iter = db.iter(&ReadOptions::default()).unwrap();
+        clock.advance(Duration::from_secs(7200));
+        db.compact_range(None, None, &Default::default()).unwrap();
+        assert_eq!(peek(&db, end), None);
+        assert_eq!(metrics(&db).dead_ranges, 1);
+        match end {
+            End::Back => iter.seek_to_last().unwrap(),
+            _ => iter.seek_to_first().unwrap(),
+        }
+        let mut shown = 0;
+        while iter.valid() {
+            shown += 1;
+            match end {
+                End::Back => iter.prev().unwrap(),
+                _ => iter.next().unwrap(),
+            }
+        }
+        assert_eq!(shown, living_keys.len(), "{end:?}");
+        drop(snapshot);
     }
 }
 
