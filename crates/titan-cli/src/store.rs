@@ -24,14 +24,14 @@ pub(crate) fn read(path: &Path, global: &Global) -> Result<Store> {
 /// The option to accept a clock that is far ahead.
 #[derive(clap::Args)]
 pub(crate) struct AnyClock {
-    /// Accept a clock that is more than a year after the last timestamp of the store. Timestamps
+    /// Accept a clock that is more than a year from the last timestamp of the store. Timestamps
     /// never go back: if the clock is wrong, the store's timestamps stay ahead of the time.
     #[arg(long)]
     pub(crate) any_clock: bool,
 }
 
 /// Opens a store to change it, with synced writes and a fixed safe point. Refuses a clock that is
-/// far ahead unless the option accepts it.
+/// far ahead, or far behind the store, unless the option accepts it.
 pub(crate) fn write(path: &Path, global: &Global, create: bool, clock: &AnyClock) -> Result<Store> {
     let mut options = options(global)?;
     options.db.create_if_missing = create;
@@ -86,7 +86,7 @@ pub(crate) fn translated(error: titan_mvcc::Error) -> Error {
         Mvcc::Corruption { .. } => ErrorKind::Corruption,
         Mvcc::Conflict { .. } => ErrorKind::Conflict,
         Mvcc::Oracle { .. } => ErrorKind::Unsupported,
-        Mvcc::ClockAhead { .. } => {
+        Mvcc::ClockAhead { .. } | Mvcc::ClockBehind { .. } => {
             let what = format!("{error}; give --any-clock if it is right");
             return Error::new(ErrorKind::InvalidArgument, what);
         }

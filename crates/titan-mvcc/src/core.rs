@@ -68,6 +68,8 @@ pub(crate) struct Timestamps {
     pub(crate) is_given: bool,
     /// The time by which the clock was ahead at the opening, if that exceeded the limit.
     pub(crate) clock_jump: Option<Duration>,
+    /// The same of a clock that was behind.
+    pub(crate) clock_lag: Option<Duration>,
 }
 
 /// The options that calls read.

@@ -172,6 +172,15 @@ pub enum Error {
         /// The longest time that is allowed.
         most: Duration,
     },
+    /// The clock is far before the store's last timestamp: these were given under a clock that was
+    /// ahead, perhaps the first one of the store. And
+    /// [`refuse_clock_jump`](crate::StoreOptions::refuse_clock_jump) is set. Nothing was changed.
+    ClockBehind {
+        /// The time by which the clock is behind.
+        lag: Duration,
+        /// The longest time that is allowed.
+        most: Duration,
+    },
     /// A stored entry that no version of the crate can have written.
     Corruption {
         /// Family, key and fault of the entry.
@@ -210,6 +219,7 @@ impl Error {
             | Error::NotVersioned { .. }
             | Error::Oracle { .. }
             | Error::ClockAhead { .. }
+            | Error::ClockBehind { .. }
             | Error::Corruption { .. } => false,
         }
     }
@@ -369,6 +379,13 @@ impl fmt::Display for Error {
                 f,
                 "the clock is {} days after the last timestamp of the store; at most {} are allowed",
                 jump.as_secs() / DAY,
+                most.as_secs() / DAY
+            ),
+            Error::ClockBehind { lag, most } => write!(
+                f,
+                "the last timestamp of the store is {} days after the clock, and timestamps do not go \
+                 back; at most {} are allowed",
+                lag.as_secs() / DAY,
                 most.as_secs() / DAY
             ),
             Error::Corruption { what } => write!(f, "corruption: {what}"),

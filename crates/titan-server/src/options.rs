@@ -63,8 +63,9 @@ pub struct StorageOptions {
     /// The time for which replaced versions can be read; `None` until a client moves the safe
     /// point.
     pub retention: Option<Duration>,
-    /// Refuses a start with a clock that is more than a year after the last timestamp. Otherwise
-    /// [`Node::clock_jump`](crate::Node::clock_jump) reports it.
+    /// Refuses a start with a clock that is more than a year from the last timestamp. Otherwise
+    /// [`Node::clock_jump`](crate::Node::clock_jump) or
+    /// [`Node::clock_lag`](crate::Node::clock_lag) reports it.
     pub refuse_clock_jump: bool,
 }
 

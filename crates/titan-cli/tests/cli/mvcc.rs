@@ -449,6 +449,26 @@ fn a_clock_that_is_far_ahead_is_refused_unless_it_is_said_to_be_right() {
     assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
 }
 
+/// The store was made under a clock of the year 2106.
+#[test]
+fn a_store_that_is_far_ahead_of_the_clock_is_refused_unless_the_clock_is_said_to_be_right() {
+    let place = Place::new();
+    let options = StoreOptions {
+        oracle: Some(Arc::new(Old(AtomicU64::new(4_300_000_000_000 << 18)))),
+        retention: None,
+        ..StoreOptions::default()
+    };
+    Store::open(place.path("db"), &options)
+        .unwrap()
+        .close()
+        .unwrap();
+    let refused = place.fails(1, &["mvcc", "put", "db", "a", "1"]);
+    assert!(refused.contains("days after the clock"), "{refused}");
+    assert!(refused.contains("--any-clock"), "{refused}");
+    place.text(&["mvcc", "put", "db", "a", "1", "--any-clock"]);
+    assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
+}
+
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();

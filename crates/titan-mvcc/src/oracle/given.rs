@@ -66,7 +66,7 @@ impl TimestampOracle for GivenOracle {
         }
         if last.0 >= self.leased.load(Ordering::Acquire) {
             let mut lease = self.lease.lock();
-            lease.check(next)?;
+            lease.check(next, None)?;
             lease.cover(last, next)?;
             self.leased.store(lease.end().0, Ordering::Release);
         }

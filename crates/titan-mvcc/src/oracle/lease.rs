@@ -36,13 +36,14 @@ impl Lease {
         Ok(Lease { meta, end, last })
     }
 
-    /// Checks the first timestamp of the opening, which may be too far ahead.
+    /// Checks the first timestamp of the opening, which may be too far ahead, and the time by the
+    /// clock, if there is one, which may be too far back.
     ///
     /// # Errors
-    /// `ClockAhead` if it is, and the options refuse that.
-    pub(super) fn check(&mut self, timestamp: Timestamp) -> Result<()> {
+    /// `ClockAhead` or `ClockBehind` if it is, and the options refuse that.
+    pub(super) fn check(&mut self, timestamp: Timestamp, clock: Option<Timestamp>) -> Result<()> {
         if let Some((last, jump)) = &self.last {
-            jump.check(*last, timestamp)?;
+            jump.check(*last, timestamp, clock)?;
             self.last = None;
         }
         Ok(())

@@ -130,7 +130,7 @@ impl TimestampOracle for LocalOracle {
         let first = first.with_room_for(count).ok_or_else(exhausted)?;
         let last = Timestamp(first.0 + (count - 1));
         let after = last.next().ok_or_else(exhausted)?;
-        state.lease.check(first)?;
+        state.lease.check(first, Some(by_clock))?;
         state.lease.cover(last, by_clock)?;
         state.next = after;
         Ok(first)

@@ -118,6 +118,14 @@ impl Store {
         self.core.timestamps.clock_jump
     }
 
+    /// The time by which the clock was before the store's last timestamps at the opening, if it
+    /// exceeded [`StoreOptions::max_clock_jump`](crate::StoreOptions::max_clock_jump): they were
+    /// given under a clock that was ahead, and the next ones go on after them. Programs should
+    /// report it.
+    pub fn clock_lag(&self) -> Option<Duration> {
+        self.core.timestamps.clock_lag
+    }
+
     /// The oracle of the store.
     pub fn oracle(&self) -> &Arc<dyn TimestampOracle> {
         &self.core.timestamps.oracle

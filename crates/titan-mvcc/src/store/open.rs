@@ -28,7 +28,8 @@ impl Store {
     /// `NotVersioned` for a database that is not a store; `BeforeSafePoint` for a timestamp to be
     /// [held](StoreOptions::held_at); `Oracle` if the oracle has no timestamp,
     /// or one before the store's safe point or last timestamps; `ClockAhead` if it is too far ahead
-    /// of these and [`StoreOptions::refuse_clock_jump`] is set; those of
+    /// of these, or `ClockBehind` if the clock is too far behind them, and
+    /// [`StoreOptions::refuse_clock_jump`] is set; those of
     /// [`Db::open`](titan::Db::open). A store whose timestamps have ended can be
     /// [read](Store::open_read_only).
     pub fn open(dir: impl AsRef<Path>, options: &StoreOptions) -> Result<Self> {
@@ -91,6 +92,7 @@ impl Store {
                 oracle,
                 is_given: options.oracle.is_some(),
                 clock_jump: jump.found(),
+                clock_lag: jump.lag(),
             },
             order,
             safe_point,

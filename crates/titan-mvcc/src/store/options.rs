@@ -33,14 +33,15 @@ pub struct StoreOptions {
     pub write: WriteOptions,
     /// A cache that answers reads before the engine.
     pub range_source: Option<Arc<dyn RangeSource>>,
-    /// The most that the clock may be ahead of the store's last timestamps at an opening. A clock
-    /// that is further ahead is probably wrong. Timestamps never go back: after the clock is set
-    /// right, they stand still until it catches up, and reads by the time of day find the past.
-    /// Default: 366 days.
+    /// The most that the clock may be ahead of the store's last timestamps at an opening, or behind
+    /// them. A clock that is further ahead is probably wrong. Timestamps never go back: after the
+    /// clock is set right, they stand still until it catches up, and reads by the time of day find
+    /// the past. Default: 366 days.
     pub max_clock_jump: Duration,
-    /// Refuses an opening whose clock is further ahead. Otherwise
-    /// [`Store::clock_jump`](crate::Store::clock_jump) reports it, and the retention of earlier
-    /// versions begins with the opening. Default: false.
+    /// Refuses an opening whose clock is further ahead or behind. Otherwise
+    /// [`Store::clock_jump`](crate::Store::clock_jump) and
+    /// [`Store::clock_lag`](crate::Store::clock_lag) report it, and under a clock that is ahead the
+    /// retention of earlier versions begins with the opening. Default: false.
     pub refuse_clock_jump: bool,
     /// The time for which replaced versions can be read. The safe point follows the present at this
     /// distance, unless holds stop it. It is real time, under any clock, for commits since the

@@ -77,6 +77,7 @@ impl Store {
                 oracle,
                 is_given: false,
                 clock_jump: None,
+                clock_lag: None,
             },
             order,
             safe_point,

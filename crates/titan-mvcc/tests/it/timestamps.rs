@@ -278,6 +278,7 @@ fn an_opening_under_a_clock_far_ahead_says_so_and_can_be_refused() {
     assert!(put(&store, b"a", b"4").unix_time() - first.unix_time() > jump);
     store.close().unwrap();
     assert_eq!(place.open().clock_jump(), None);
+    assert_eq!(place.open().clock_lag(), None);
     // The same of a program's oracle.
     place.options.max_clock_jump = Duration::from_secs(10);
     place.options.refuse_clock_jump = true;
@@ -286,6 +287,41 @@ fn an_opening_under_a_clock_far_ahead_says_so_and_can_be_refused() {
     place.options.oracle = Some(Arc::new(oracle));
     let refused = Store::open(DIR, &place.options).unwrap_err();
     assert!(matches!(refused, Error::ClockAhead { .. }), "{refused}");
+}
+
+/// The clock under which a store was made cannot be compared with anything, so the right one shows
+/// that it was far ahead.
+#[test]
+fn an_opening_of_a_store_that_is_far_ahead_of_the_clock_says_so_and_can_be_refused() {
+    const DAY_MS: i64 = 24 * HOUR_MS;
+    // Half a day more than whole days, as above.
+    const FAR_MS: i64 = 80 * 365 * DAY_MS + 12 * HOUR_MS;
+    let mut place = Place::new(12);
+    place.clock.jump_ms(FAR_MS);
+    let store = place.open();
+    let first = put(&store, b"a", b"1");
+    assert_eq!((store.clock_jump(), store.clock_lag()), (None, None));
+    store.close().unwrap();
+    place.clock.jump_ms(-FAR_MS);
+    place.options.refuse_clock_jump = true;
+    let refused = Store::open(DIR, &place.options).unwrap_err();
+    assert!(matches!(refused, Error::ClockBehind { .. }), "{refused}");
+    assert!(
+        refused.to_string().contains("29200 days after the clock"),
+        "{refused}"
+    );
+    place.options.refuse_clock_jump = false;
+    for _ in 0..2 {
+        let store = place.open();
+        let lag = store.clock_lag().unwrap();
+        assert_eq!(lag.as_secs() / (24 * 3600), 80 * 365);
+        assert_eq!(store.clock_jump(), None);
+        assert!(put(&store, b"a", b"2") > first);
+        store.close().unwrap();
+    }
+    // A clock that was set back by less is no matter.
+    place.clock.jump_ms(FAR_MS - 300 * DAY_MS);
+    assert_eq!(place.open().clock_lag(), None);
 }
 
 /// There is no timestamp for another commit, and all that was committed can be read and taken

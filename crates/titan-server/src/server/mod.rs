@@ -150,9 +150,14 @@ impl Node {
     }
 
     /// The distance of the clock from the last timestamp of the run before, if it is more than a
-    /// year.
+    /// year ahead.
     pub fn clock_jump(&self) -> Option<Duration> {
         self.opened.shared().store().clock_jump()
+    }
+
+    /// The same, if it is more than a year behind.
+    pub fn clock_lag(&self) -> Option<Duration> {
+        self.opened.shared().store().clock_lag()
     }
 
     /// Waits for SIGTERM or SIGINT, and stops. With [`NodeOptions::stops_by_signal`] signals count
