@@ -270,7 +270,7 @@ impl TableVisitor for FirstDamage {
 }
 
 #[cfg(test)]
-pub(crate) use self::tests::{change_manifest, forget_counts};
+pub(crate) use self::tests::{change_first_block, change_manifest, forget_counts};
 
 #[cfg(test)]
 mod tests {
@@ -483,16 +483,23 @@ mod tests {
         table[3] ^= 1;
     }
 
-    /// Says that the first block is compressed by Xpress, with a checksum that agrees.
-    fn compress_by_xpress(table: &mut [u8]) {
-        let checksum = |len: usize, codec: u8| {
-            let checksum = ChecksumType::Xxh3.block_checksum(&table[..len], codec);
+    /// Changes the first block of a table and its codec, with a checksum that agrees.
+    pub(crate) fn change_first_block(table: &mut [u8], change: impl FnOnce(&mut [u8], &mut u8)) {
+        let checksum = |block: &[u8], codec: u8| {
+            let checksum = ChecksumType::Xxh3.block_checksum(block, codec);
             checksum.to_le_bytes()
         };
-        let ends_at = |&len: &usize| table[len + 1..len + 5] == checksum(len, table[len]);
+        let ends_at = |&len: &usize| table[len + 1..len + 5] == checksum(&table[..len], table[len]);
         let len = (1..table.len() - 5).find(ends_at).unwrap();
-        let trailer = [&[6][..], &checksum(len, 6)].concat();
-        table[len..len + 5].copy_from_slice(&trailer);
+        let (block, trailer) = table.split_at_mut(len);
+        change(block, &mut trailer[0]);
+        let sum = checksum(block, trailer[0]);
+        trailer[1..5].copy_from_slice(&sum);
+    }
+
+    /// Says that the first block is compressed by Xpress.
+    fn compress_by_xpress(table: &mut [u8]) {
+        change_first_block(table, |_, codec| *codec = 6);
     }
 
     #[test]

@@ -11,12 +11,13 @@ use crate::table::{TableReader, TableReaderOptions};
 use crate::version::{TableFile, VersionSet};
 use crate::vfs::{Access, Vfs, open_live};
 
-/// Refuses a database with a table in which no pointer to its oldest blob file is found, before
-/// anything is written. Tables that Titan wrote or counted are not read. Damage and failures to
-/// read are left to the readers of the table: without its pointers no garbage is booked either.
+/// Refuses a database with a table in which an entry is not understood, or no pointer to its oldest
+/// blob file is found, before anything is written. Tables that Titan wrote or counted are not read.
+/// Damage and failures to read are left to the readers of the table: without its pointers no
+/// garbage is booked either.
 ///
-/// Cost: for each table that another program wrote and that points to blob files, an open, and
-/// reads from its beginning to the first entry that points to the oldest one.
+/// Cost: reads each table that another program wrote and that points to blob files. This opening
+/// counts them, so the next one does not.
 ///
 /// # Errors
 /// `Unsupported`, naming the table.
@@ -61,8 +62,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::db::jobs::count_rocksdb_tables::change_manifest;
-    use crate::{Db, Options};
+    use crate::db::jobs::count_rocksdb_tables::{change_first_block, change_manifest};
+    use crate::{CompressionType, Db, Options};
     use titan_tools::{RepairTo, check, repair};
 
     fn options() -> Options {
@@ -91,6 +92,43 @@ mod tests {
             }
         });
         assert!(oldest.is_some());
+    }
+
+    /// A table whose first entry is an ordinary pointer, and whose second one is an entity of a
+    /// version that is yet to come.
+    fn with_an_entity_of_a_later_version(dir: &Path) {
+        let mut options = options();
+        options.default.compression = CompressionType::None;
+        let db = Db::open(dir, &options).unwrap();
+        db.put(b"a", &[7; 500]).unwrap();
+        db.put_entity(b"b", [("column", "value")]).unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        change_manifest(dir, |edit| edit.table_facts.clear());
+        let is_table = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "sst");
+        let table = files(dir).into_keys().find(is_table).unwrap();
+        let mut bytes = std::fs::read(&table).unwrap();
+        change_first_block(&mut bytes, |block, _| {
+            let entity = b"\x01\x01\x06column\x05value";
+            let at = block.windows(entity.len()).position(|part| part == entity);
+            block[at.unwrap()] = 3;
+        });
+        std::fs::write(&table, bytes).unwrap();
+    }
+
+    #[test]
+    fn opening_to_write_names_an_entry_that_is_not_understood_wherever_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        with_an_entity_of_a_later_version(dir);
+        let before = files(dir);
+        let error = Db::open(dir, &options()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.path().unwrap().to_str().unwrap().ends_with(".sst"));
+        assert!(files(dir) == before);
+        let db = Db::open_read_only(dir, &options()).unwrap();
+        assert_eq!(db.get(b"a").unwrap().unwrap(), [7; 500][..]);
+        assert_eq!(db.get(b"b").unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
     fn files(dir: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {

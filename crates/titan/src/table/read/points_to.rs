@@ -10,12 +10,12 @@ use crate::iterator::InternalIterator;
 use crate::table::read::iterator::TableIterOptions;
 use crate::table::read::reader::TableReader;
 
-/// Bytes that are read at once. The first pointer is usually near the beginning.
-const READAHEAD: usize = 64 << 10;
+/// Bytes that are read at once.
+const READAHEAD: usize = 256 << 10;
 
 impl TableReader {
-    /// Whether an entry points to the blob file. Cost: reads data blocks, from the first one on,
-    /// until it has found such an entry.
+    /// Whether an entry points to the blob file. Cost: reads all data blocks, because every entry
+    /// must be understood.
     ///
     /// # Errors
     /// `Corruption` and `Unsupported` with the place, for an entry that is not understood.
@@ -26,7 +26,7 @@ impl TableReader {
         });
         iter.seek_to_first()?;
         let mut found = false;
-        while iter.valid() && !found {
+        while iter.valid() && !(found && mutant!(entries_after_a_pointer_unread)) {
             let pointers = ParsedInternalKey::parse(iter.key()).and_then(|key| {
                 each_pointer(key.value_type, iter.value(), |index| {
                     found |= index.file == file;
