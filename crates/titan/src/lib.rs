@@ -163,8 +163,8 @@ pub use gc::CollectGarbageOptions;
 pub use gc::disk_usage::DiskUsage;
 pub use gc::range::{DamagedBlobFile, GarbageCollectionProgress, GarbageCollectionSummary};
 pub use gc::report::{
-    BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceHolder, SpaceReport,
-    SpaceUsage,
+    BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceBound, SpaceHolder,
+    SpaceReport, SpaceUsage,
 };
 pub use lazy_value::{FindValue, LazyValue, ValueReader};
 pub use options::{

@@ -33,10 +33,27 @@ pub struct SpaceReport {
     pub unlisted: FileSum,
     /// Files that are not the engine's. Never touched.
     pub foreign: FileSum,
+    /// The space that the options allow; `None` if no family keeps to a bound.
+    pub bound: Option<SpaceBound>,
     /// By id.
     pub families: Vec<FamilySpace>,
     /// Holders that pin data that could be deleted otherwise, the oldest first.
     pub holders: Vec<SpaceHolder>,
+}
+
+/// The space that the options allow a database. What passes it for a time is what readers pin, and
+/// families that are not compacted automatically.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(Serialize))]
+pub struct SpaceBound {
+    /// Bytes of SST, blob and map files, by
+    /// [`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp) of the families and their
+    /// common allowance.
+    pub file_bytes: u64,
+    /// About how many bytes of WAL files may come on top, by
+    /// [`max_total_wal_size`](crate::DbOptions::max_total_wal_size); with a single family, by its
+    /// memtables. [`DiskUsage::wal_bytes`] are taken.
+    pub wal_bytes: u64,
 }
 
 /// Some files.

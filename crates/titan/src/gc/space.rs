@@ -145,6 +145,8 @@ pub(crate) struct Bound {
     /// Bytes that others have room for.
     room: f64,
     live: u64,
+    /// Bytes that families may take by their live bytes.
+    amplified: f64,
     /// Bytes that memtables may shadow before they are flushed, all at once.
     shadowing: u64,
     write_buffer_size: u64,
@@ -158,6 +160,7 @@ impl Bound {
         self.beyond += beyond.max(0.0);
         self.room += (-beyond).max(0.0);
         self.live = self.live.saturating_add(space.live());
+        self.amplified += space.live() as f64 * options.max_space_amp;
         let shadowing = space.shadowing(options);
         self.shadowing = self.shadowing.saturating_add(shadowing);
         self.write_buffer_size = self.write_buffer_size.max(options.write_buffer_size);
@@ -170,6 +173,11 @@ impl Bound {
         let by_families = self.shadowing.saturating_mul(ALLOWED_PER_SHADOWING);
         let least = LEAST_ALLOWED.max(by_families);
         by_live.max(least).min(most_allowed(self.write_buffer_size))
+    }
+
+    /// Bytes that all files together may take.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.amplified as u64).saturating_add(self.allowance())
     }
 
     /// Excess of the files over the bound, with what jobs are writing, as a part of the usable

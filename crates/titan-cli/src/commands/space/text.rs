@@ -22,6 +22,13 @@ pub(super) fn print(report: &SpaceReport, worst: usize, out: &mut Out) -> Result
     }
     table.row(["all".to_owned(), output::size(all), String::new()]);
     out.line(table)?;
+    if let Some(bound) = report.bound {
+        out.line(format_args!(
+            "\nThe options allow {} of SST, blob and map files, and about {} of WAL.",
+            output::size(bound.file_bytes),
+            output::size(bound.wal_bytes)
+        ))?;
+    }
     out.line("")?;
     print_holders(report, out)?;
     let advice = advice(report);

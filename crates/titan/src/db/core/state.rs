@@ -221,7 +221,7 @@ impl FamilyState {
 
     /// Evaluates the family, if it has changed. Cost: that of a [`GarbageEvaluation`], and
     /// O(levels).
-    fn evaluate(&mut self) {
+    pub(crate) fn evaluate(&mut self) {
         if self.evaluation.is_current {
             return;
         }
@@ -460,16 +460,24 @@ impl State {
             .unwrap_or(self.current_wal())
     }
 
-    /// Evaluates what has changed, and with it how writes are stalled. Cost: O(families), and that
-    /// of the families that have changed.
-    pub(crate) fn evaluate(&mut self, notifier: &StallNotifier) {
-        let mut bound = Bound::default();
-        for family in self.families.values_mut() {
-            family.evaluate();
+    /// The bound on the files of the families, as far as they have been evaluated; `None` if none
+    /// keeps to one.
+    pub(crate) fn bound(&self) -> Option<Bound> {
+        let mut bound = None;
+        for family in self.families.values() {
             if let Some(space) = family.bounded() {
+                let bound = bound.get_or_insert_with(Bound::default);
                 bound.add(&space, &family.family.options());
             }
         }
+        bound
+    }
+
+    /// Evaluates what has changed, and with it how writes are stalled. Cost: O(families), and that
+    /// of the families that have changed.
+    pub(crate) fn evaluate(&mut self, notifier: &StallNotifier) {
+        self.families.values_mut().for_each(FamilyState::evaluate);
+        let bound = self.bound().unwrap_or_default();
         // Nothing is collected during a pause, however long writes wait.
         self.stalls.space_excess = match self.collections.pauses {
             0 => bound.excess(),

@@ -11,12 +11,15 @@ use std::sync::Arc;
 use super::file_sizes::FileSizes;
 use super::pinned_contents::{Contents, PinnedContents};
 use crate::db::core::shared::Shared;
+use crate::db::core::state::FamilyState;
+use crate::db::core::wal_limit::wal_bound;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
 use crate::format::{BlobFileNumber, ColumnFamilyId, SequenceNumber, total};
 use crate::gc::disk_usage::{DiskUsage, ListedFile, list};
 use crate::gc::report::{
-    BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceReport, SpaceUsage,
+    BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceBound, SpaceReport,
+    SpaceUsage,
 };
 use crate::gc::selection::select;
 use crate::number_map::NumberMap;
@@ -49,6 +52,7 @@ impl Shared {
         let mut report = SpaceReport {
             moment: self.opening.moment,
             disk: DiskUsage::sum(listed),
+            bound: self.space_bound(),
             holders,
             ..SpaceReport::default()
         };
@@ -160,6 +164,17 @@ impl Shared {
             usage,
             blob_files,
         }
+    }
+
+    fn space_bound(&self) -> Option<SpaceBound> {
+        let options = self.opening.options.load();
+        let mut state = self.state.lock();
+        state.families.values_mut().for_each(FamilyState::evaluate);
+        let bound = state.bound()?;
+        Some(SpaceBound {
+            file_bytes: bound.bytes(),
+            wal_bytes: wal_bound(&state, &options),
+        })
     }
 
     fn tombstones(&self, id: ColumnFamilyId) -> u64 {

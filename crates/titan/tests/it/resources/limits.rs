@@ -155,6 +155,24 @@ fn many_idle_families_keep_no_more_wal_files_than_one() {
     db.wait_idle().unwrap();
     let wal = db.metrics().wal_bytes;
     assert!(wal < 512 << 10, "{wal} bytes of WAL left");
+    // The report has it beside what it may be, and what `max_space_amp` allows the other files.
+    let report = db.space_report().unwrap();
+    let bound = report.bound.unwrap();
+    assert_eq!(bound.wal_bytes, 256 << 10);
+    assert!(report.disk.wal_bytes >= wal && wal < 2 * bound.wal_bytes);
+    assert!(report.disk.data_bytes() <= bound.file_bytes);
+    let live = report.total.sst_bytes + report.total.live_blob_bytes;
+    assert!(bound.file_bytes > live + (32 << 20), "{bound:?}");
+    assert!(bound.file_bytes < 2 * live + (64 << 20), "{bound:?}");
+    drop(db);
+    let view = Db::open_read_only(DIR, &options).unwrap();
+    let seen = view.space_report().unwrap().bound.unwrap();
+    assert_eq!(seen.wal_bytes, bound.wal_bytes);
+    // What it has replayed is in tables, in memory.
+    assert!(
+        seen.file_bytes.abs_diff(bound.file_bytes) < 1 << 20,
+        "{seen:?} {bound:?}"
+    );
 }
 
 #[test]
