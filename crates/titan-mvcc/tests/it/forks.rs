@@ -42,6 +42,11 @@ fn refuses_changes(store: &Store) {
     transaction.put(b"child", b"1");
     refused("prewrite", transaction.prewrite());
     refused("begin_pessimistic", store.begin_pessimistic());
+    let written = store.transaction(|transaction| {
+        transaction.put(b"child", b"1");
+        Ok(())
+    });
+    refused("transaction", written);
     let calls = store.percolator();
     let (start, key) = (store.now(), &b"child"[..]);
     let mutations = [Mutation::Put { key, value: b"1" }];
@@ -70,6 +75,9 @@ fn refuses_changes(store: &Store) {
     refused("commit of a client", calls.commit(&[key], start, start));
     refused("rollback", calls.batch_rollback(&[key], start));
     refused("rollback", calls.pessimistic_rollback(&[key], start, start));
+    let released = calls.pessimistic_rollback_range(start, start, b"", None);
+    refused("rollback of a range", released);
+    refused("destroy_range", calls.destroy_range(b"", None));
     refused("cleanup", calls.cleanup(key, start, start));
     let status = calls.check_transaction_status(key, start, start, start, true);
     refused("status", status);

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use titan::merge::builtin;
 use titan::{
     CompactRangeOptions, CompactionFilter, CompactionFilterFactory, Db, Decision, FilterContext,
-    FilterEntry, Options, ReadOptions, Result, Stated,
+    FilterEntry, Options, ReadOptions, Result, Stated, SystemClock, TimeToLive,
 };
+use titan_testkit::clock::SimClock;
 use titan_tools::{RepairTo, check, downgrade, repair};
 
 use super::{Columns, Model, assert_reads, default_of, read};
@@ -267,6 +269,44 @@ fn a_filter_sees_and_changes_the_default_column() {
     let db = Db::open(dir.path(), &options).unwrap();
     db.collect_garbage(None, None, &Default::default()).unwrap();
     assert_reads(&db, &ReadOptions::default(), &model, &all, "collected");
+    db.close().unwrap();
+    assert_sound(dir.path(), &options);
+}
+
+/// Entities of both versions expire, no earlier than they should, with what their columns point to.
+/// Nothing is read for that.
+#[test]
+fn entities_have_a_time_to_live() {
+    const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
+    let dir = copy(&fixture());
+    let clock = SimClock::with_seed(1);
+    // The tables of the fixture have the time at which they were written.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    clock.advance(now - clock.unix_time());
+    let mut options = Options::default();
+    options.db.clock = Arc::new(clock.clone());
+    options.default.compaction_filter = Some(Arc::new(TimeToLive::new(10 * YEAR)));
+    let db = Db::open(dir.path(), &options).unwrap();
+    let mut model = model(&db, "default");
+    let all = keys(&model);
+    compact(&db);
+    assert_reads(&db, &ReadOptions::default(), &model, &all, "new");
+    clock.advance(8 * YEAR);
+    let young = [("", "value"), ("name", "another value")];
+    db.put_entity(&all[3], young).unwrap();
+    let young = young.map(|(name, value)| (name.into(), value.into()));
+    model.insert(all[3].clone(), young.into());
+    assert_reads(&db, &ReadOptions::default(), &model, &all, "young");
+    // Now all but one are old.
+    clock.advance(4 * YEAR);
+    compact(&db);
+    model.retain(|key, _| *key == all[3]);
+    assert_reads(&db, &ReadOptions::default(), &model, &all, "old");
+    assert_eq!(db.metrics().families[0].live_blob_bytes, 0);
+    clock.advance(8 * YEAR);
+    compact(&db);
+    assert_reads(&db, &ReadOptions::default(), &Model::new(), &all, "all");
+    assert_eq!(db.statistics().filter_blob_reads(), 0);
     db.close().unwrap();
     assert_sound(dir.path(), &options);
 }

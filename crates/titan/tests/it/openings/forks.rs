@@ -6,7 +6,7 @@ use std::path::Path;
 
 use titan::{
     CollectGarbageOptions, ColumnFamily, CompactRangeOptions, Conditions, Db, Error, ErrorKind,
-    Options, ReadOptions, Secondary, TransactionOptions, WriteBatch, WriteOptions,
+    FileNumber, Options, ReadOptions, Secondary, TransactionOptions, WriteBatch, WriteOptions,
 };
 use titan_testkit::child::in_child;
 
@@ -92,6 +92,11 @@ fn refuses_changes(db: &Db, other: &ColumnFamily) {
     in_parent(&db.put(b"k", b"v").unwrap_err().to_string());
     refused("put", other.put(b"k", b"v"));
     refused("delete", db.delete(&key(1)));
+    refused("put_entity", db.put_entity(b"k", [("name", "value")]));
+    // A short value goes to the log, a long one to a file of its own.
+    refused("put_reader", db.put_reader(b"k", &b"v"[..]));
+    let long = vec![b'v'; 3 << 20];
+    refused("put_reader", other.put_reader(b"k", &long[..]));
     refused("delete_range", db.delete_range(&key(1), &key(2)));
     let mut batch = WriteBatch::new();
     batch.put(&**db, b"k", b"v").unwrap();
@@ -104,6 +109,7 @@ fn refuses_changes(db: &Db, other: &ColumnFamily) {
     let written = db.write_if(WriteBatch::new(), &conditions, &WriteOptions::default());
     refused("write_if", written);
     refused("begin", db.begin(&TransactionOptions::pessimistic()));
+    refused("transaction", db.transaction(|t| t.put(db, b"k", b"v")));
     refused(
         "compare_and_set",
         db.compare_and_set(b"k", None, Some(b"v")),
@@ -120,10 +126,13 @@ fn refuses_changes(db: &Db, other: &ColumnFamily) {
     );
     let compacted = db.compact_range(None, None, &CompactRangeOptions::default());
     refused("compact_range", compacted);
+    refused("compact_files", db.compact_files(&[FileNumber(1)], 6));
     let collected = db.collect_garbage(None, None, &CollectGarbageOptions::default());
     refused("collect_garbage", collected);
     refused("pause", db.pause_garbage_collection());
     refused("create", db.create_column_family("new", Default::default()));
+    let opened = db.open_or_create_column_family("new", Default::default());
+    refused("open_or_create", opened);
     refused("drop", db.drop_column_family(other));
     refused("checkpoint", db.checkpoint("/nowhere/at/all"));
     refused("space_report", db.space_report());
