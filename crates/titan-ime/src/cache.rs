@@ -86,9 +86,10 @@ impl RangeCache {
             .listeners
             .push(Arc::clone(&shared) as Arc<dyn EventListener>);
         options.range_source = Some(Arc::clone(&shared) as Arc<dyn RangeSource>);
-        let vfs = Arc::clone(&options.db.vfs);
-        let file = HotSetFile::new(vfs, dir.as_ref());
+        let dir = dir.as_ref();
         let store = Store::open(dir, &options)?;
+        // It goes with the store, wherever that is moved.
+        let file = HotSetFile::new(store.db().vfs(), dir);
         let family = store.db().column_family(codec::FAMILY).ok_or(Error::Off)?;
         shared.set_family(family.id());
         let attached = Attached {

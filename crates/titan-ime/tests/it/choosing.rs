@@ -1,8 +1,8 @@
 //! The ranges that the cache chooses. A pass of maintenance is a call of `maintain` here.
 
 use titan::vfs::Vfs;
-use titan_ime::{RangeCache, Remembered};
-use titan_mvcc::{Direction, Store};
+use titan_ime::{CacheOptions, RangeCache, Remembered};
+use titan_mvcc::{Direction, Store, StoreOptions};
 
 use super::place::{Place, put, rows};
 
@@ -491,4 +491,25 @@ fn the_rest_of_a_remembered_range_is_loaded_if_a_part_of_it_is_held() {
     assert_eq!(held[0].from.as_deref(), Some(&b"a"[..]));
     assert_eq!(held[0].to.as_deref(), Some(&b"c"[..]));
     cache.audit().unwrap();
+}
+
+/// It is a file beside the store's, and goes where these go.
+#[test]
+fn the_hot_set_of_a_store_that_was_moved_is_written_where_the_store_is() {
+    let place = tempfile::tempdir().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    let options = CacheOptions {
+        chooses: true,
+        ..CacheOptions::default()
+    };
+    let cache = RangeCache::open(&here, &StoreOptions::default(), &options).unwrap();
+    let mut transaction = cache.store().begin();
+    transaction.put(b"a", b"1");
+    transaction.commit().unwrap();
+    cache.load(None, None).unwrap();
+    std::fs::rename(&here, &there).unwrap();
+    std::fs::create_dir(&here).unwrap();
+    cache.close().unwrap();
+    assert!(there.join("IME-HOT-SET").exists());
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0);
 }

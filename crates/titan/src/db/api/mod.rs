@@ -10,6 +10,7 @@
 //! | [`compact_files`] | compacting tables by their numbers |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`approximate`], [`table_properties`], [`damaged_block`] | sizes of ranges; what collectors reported; where a scan can go on after damage |
+//! | [`own_files`] | files of programs beside those of the database |
 //! | [`resume`], [`close`] | accepting writes again after a failure; closing |
 //!
 //! Promises: every call fails with `Closed` after a close, and changes nothing in a database that
@@ -25,6 +26,7 @@ pub(super) mod compact_files;
 pub(super) mod damaged_block;
 pub(super) mod families;
 pub(super) mod handle;
+pub(super) mod own_files;
 pub(super) mod pause;
 pub(super) mod put_reader;
 pub(super) mod ranges;
