@@ -175,6 +175,36 @@ fn many_idle_families_keep_no_more_wal_files_than_one() {
     );
 }
 
+/// A secondary instance of RocksDB takes zeros at the end of a log for a gap.
+#[test]
+fn logs_are_extended_by_zeros_only_where_the_option_says_so() {
+    for extended in [true, false] {
+        let place = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.db.extend_wal_files = extended;
+        let newest_log = || {
+            let names = std::fs::read_dir(place.path()).unwrap();
+            let paths = names.map(|entry| entry.unwrap().path());
+            let logs = paths.filter(|path| path.extension().is_some_and(|e| e == "log"));
+            std::fs::read(logs.max().unwrap()).unwrap()
+        };
+        let db = Db::open(place.path(), &options).unwrap();
+        for round in 0..4 {
+            for n in 0..20 {
+                db.put(&key(n), b"the end of a record").unwrap();
+                let log = newest_log();
+                match extended {
+                    // Later ones may be extended otherwise.
+                    true if round > 0 => {}
+                    true => assert!(log.ends_with(&[0; 1000]), "{n}"),
+                    false => assert!(log.ends_with(b"the end of a record"), "{round}, {n}"),
+                }
+            }
+            db.flush().unwrap();
+        }
+    }
+}
+
 #[test]
 fn the_manifest_starts_anew_at_its_size() {
     let vfs = SimVfs::new();
