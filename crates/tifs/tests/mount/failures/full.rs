@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, XattrFlags, fadvise, setxattr};
 use rustix::io::Errno;
+use tifs_testkit::system::Mapping;
 
 use super::{errno, tifs};
 use crate::places::{Tmpfs, Volume};
@@ -183,6 +184,46 @@ fn who_reads_on_a_full_volume_does_not_hear_that_there_is_no_room() {
         let mut file = File::options().append(true).open(&paths[0]).unwrap();
         let refused = (0..1 << 20).find_map(|_| file.write(&[0; 10_000]).err());
         assert_eq!(errno(Err::<(), _>(refused.unwrap())), Some(Errno::NOSPC));
+    });
+}
+
+/// The kernel accepts what is stored through a mapping without asking for room. The volume gives
+/// its cache what is kept for it, and no more.
+#[test]
+fn a_mapped_store_into_a_hole_of_a_full_volume_stays_within_the_reserve() {
+    on_a_device_of("size=160m,mode=755", |device, volume| {
+        const SIZE: usize = 48 * MIB;
+        let path = volume.join("hole");
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).open(&path);
+        let file = file.unwrap();
+        file.set_len(SIZE as u64).unwrap();
+        write(&volume.join("file-1"), 1).unwrap();
+        let big = volume.join("big");
+        write_until_refused(File::create(&big).unwrap(), 0);
+        let free = || {
+            let device = rustix::fs::statvfs(device.path()).unwrap();
+            device.f_bavail * device.f_frsize
+        };
+        let mut mapping = Mapping::new(&file, SIZE).unwrap();
+        let (mut refused, mut least) = (None, u64::MAX);
+        for at in (0..SIZE).step_by(MIB) {
+            mapping.write(at, &incompressible(at, MIB));
+            refused = refused.or(mapping.sync().err());
+            least = least.min(free());
+        }
+        assert_eq!(refused, Some(Errno::NOSPC), "{least} bytes were left");
+        // A sixteenth of the device is kept for deletions and the store's own work.
+        assert!(least >= 160 * MIB as u64 / 32, "{least} bytes were left");
+        drop((mapping, file));
+        for path in [&path, &big] {
+            fs::remove_file(path).unwrap();
+        }
+        let again = (0..1_000_000).find(|_| write(&volume.join("file-2"), 2).is_ok());
+        assert!(again.is_some());
+        all_are_there(volume, [1, 2]);
+        volume.unmount();
+        volume.check();
     });
 }
 
