@@ -285,6 +285,10 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             .map_or_else(|| "none".to_owned(), |n| n.to_string());
         show("new wal", file(wal.number.0).with("synced_size", synced))?;
     }
+    for (sequence, log) in &edit.unlogged {
+        let fields = Fields::default().with("sequence", sequence);
+        show("number that no wal has", fields.with("before_wal", log))?;
+    }
     for facts in &edit.table_facts {
         let mut fields = file(facts.table.0)
             .with("entries", facts.num_entries)

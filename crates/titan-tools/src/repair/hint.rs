@@ -238,8 +238,12 @@ impl Hint {
     /// The last operation that is known to be in tables and older than the WAL files that are
     /// needed.
     pub(super) fn last_before_logs(&self) -> SequenceNumber {
-        let oldest = self.families.values().map(|f| f.log_number).min();
-        let is_first = |id| self.families.get(id).map(|f| f.log_number) == oldest;
+        let needed = self.logs_since().needed;
+        let is_first = |id| {
+            self.families
+                .get(id)
+                .is_some_and(|f| f.log_number <= needed)
+        };
         let tables = self.tables.values().filter(|t| is_first(&t.family));
         let last = tables.map(|table| table.meta.largest_seq).max();
         last.filter(|_| self.trusted).unwrap_or_default()

@@ -127,7 +127,7 @@ impl Repair<'_> {
             let offset = record.offset;
             match BatchView::parse_whole(record.payload) {
                 Ok(batch) => {
-                    let next = replay.last_sequence.plus(1);
+                    let next = self.from.hint.record.next_logged(replay.last_sequence);
                     let known = replay.last_sequence > SequenceNumber::ZERO;
                     if std::mem::take(&mut first) && !linked && known && batch.sequence() > next {
                         let reason = "operations between it and the WAL before are missing: one in \
@@ -176,10 +176,11 @@ impl Repair<'_> {
     fn wal_gap(&mut self, replay: &mut Replay, kind: FileKind, offset: Option<u64>, why: &str) {
         self.wals.damaged = true;
         let last = replay.last_sequence.max(self.from.hint.last_before_logs());
+        let first = self.from.hint.record.next_logged(last);
         replay.gap.get_or_insert_with(|| Loss {
             file: kind.name(),
             offset,
-            sequences: Some((last.0 + 1, u64::MAX)),
+            sequences: Some((first.0, u64::MAX)),
             reason: why.to_owned(),
             ..Loss::default()
         });

@@ -252,6 +252,59 @@ fn a_damaged_record_without_operations_costs_nothing() {
     }
 }
 
+/// The log that is damaged follows others: an idle family has an operation in the first one, or it
+/// has none and the MANIFEST does not say so; and values from readers have taken numbers that no
+/// log has.
+#[test]
+fn a_damaged_record_without_operations_costs_nothing_in_a_database_of_several_families() {
+    let long = vec![b'l'; 1 << 20];
+    for (idle_has_one, values) in [(false, 0), (false, 1), (true, 0), (true, 1), (true, 2)] {
+        let what = format!("idle family: {idle_has_one}, values: {values}");
+        let vfs = SimVfs::new();
+        let db = Db::open(DIR, &plain(&vfs)).unwrap();
+        let idle = db.create_column_family("idle", manual()).unwrap();
+        if idle_has_one {
+            idle.put(b"a", b"1").unwrap();
+        }
+        put(&db, 0, true);
+        for n in 0..values {
+            db.put_reader(&[b'l', n], &long[..]).unwrap();
+            if n + 1 < values {
+                // Else the log has nothing but its first record.
+                put(&db, 6, true);
+            }
+        }
+        if values == 0 {
+            db.flush().unwrap();
+        }
+        (1..6).for_each(|n| put(&db, n, n == 4));
+        let image = killed(&vfs);
+        let logs = files(&image, DIR, ".log");
+        let log = format!("{DIR}/{}", logs.last().unwrap());
+        let bytes = image.read_all(&log).unwrap();
+        let marks: Vec<usize> = (0..bytes.len() - 10)
+            .filter(|at| bytes[*at..].starts_with(b"titan.wal"))
+            .collect();
+        assert!(marks.len() > 1, "{what}: {marks:?}");
+        for mark in marks {
+            let image = killed(&image);
+            image.flip_bit(&log, mark as u64).unwrap();
+            let to = RepairTo::Directory("/repaired".into());
+            let report = repair(DIR.as_ref(), &to, &plain(&image), &mut |_| {}).unwrap();
+            assert!(report.lost.is_empty(), "{what}: {:?}", report.lost);
+            let (opened, event) = open_in(&image, WalRecoveryMode::default());
+            let db = opened.unwrap_or_else(|e| panic!("{what}, {mark}: {e}"));
+            assert_eq!(present(&db, 6), [true; 6], "{what}");
+            assert_eq!(event.unwrap().skipped, 1, "{what}");
+            for n in 0..values {
+                assert_eq!(db.get(&[b'l', n]).unwrap().unwrap(), long, "{what}");
+            }
+            let idle = db.column_family("idle").unwrap();
+            assert_eq!(idle.get(b"a").unwrap().is_some(), idle_has_one, "{what}");
+        }
+    }
+}
+
 /// Bytes in a value are no record of the log, although they look like one.
 #[test]
 fn a_copy_of_a_log_in_a_damaged_value_is_not_replayed_and_proves_nothing() {

@@ -179,13 +179,23 @@ impl Job for NewValue<'_> {
         };
         gate!("value: table written");
         let files = output.files();
-        let needed = |state: &State| Some(state.families.get(&self.family.id)?.memtable_log);
-        let log_number = needed(&shared.state.lock());
+        let needed = |state: &State| {
+            let family = state.families.get(&self.family.id)?;
+            Some((family.memtable_log, state.oldest_log_needed(None)))
+        };
+        let (log_number, oldest_log) = needed(&shared.state.lock()).unzip();
         let mut edit = VersionEdit {
             column_family: self.family.id,
             // Another one with each value. The WAL does not have the value, so a follower that has
             // the state before must not take a later write from there.
             log_number: log_number.filter(|_| !mutant!(value_unseen_by_followers)),
+            // Other families may need the file before, and this one goes on after the number.
+            // Or it would be unknown what came before the first file that is read.
+            min_log_number_to_keep: oldest_log,
+            unlogged: log_number
+                .map(|log| (self.sequence, log))
+                .into_iter()
+                .collect(),
             ..VersionEdit::default()
         };
         output.add_to(&mut edit, 0, shared.files.env.unix_seconds());

@@ -270,7 +270,12 @@ impl Replay<'_> {
         let last = last_sequence.filter(|last| *last > SequenceNumber::ZERO);
         let last = last.or(self.chain.last());
         let last = last.unwrap_or_else(|| self.versions.last_before_logs());
-        BatchView::parse(record).is_ok_and(|batch| batch.sequence() == last.plus(1))
+        let next = self.versions.record().next_logged(last);
+        // A record without operations has the number that was to come next when it was written.
+        BatchView::parse(record).is_ok_and(|batch| match batch.count() {
+            0 => batch.sequence() <= next,
+            _ => batch.sequence() == next,
+        })
     }
 
     /// Finds out what follows the point where the replay ended, if it ended early.

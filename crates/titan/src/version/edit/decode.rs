@@ -115,6 +115,11 @@ impl VersionEdit {
                     None => self.unknown.push((tag, value.to_vec())),
                 }
             }
+            tags::UNLOGGED => {
+                let mut value = Decoder::new(d.length_prefixed()?);
+                let sequence = SequenceNumber(value.varint()?);
+                self.unlogged.push((sequence, file_number(&mut value)?));
+            }
             tags::SYNCED_BEFORE => {
                 self.synced_before = Some(Decoder::new(d.length_prefixed()?).varint()?);
             }

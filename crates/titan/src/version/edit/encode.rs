@@ -62,6 +62,12 @@ impl VersionEdit {
                 &[persist.into()],
             );
         }
+        for (sequence, log) in &self.unlogged {
+            let mut encoded = Vec::new();
+            put_varint(&mut encoded, sequence.0);
+            put_varint(&mut encoded, log.0);
+            put_field(out, tags::UNLOGGED, &encoded);
+        }
         if let Some(offset) = self.synced_before {
             let mut encoded = Vec::new();
             put_varint(&mut encoded, offset);

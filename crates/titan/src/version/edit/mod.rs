@@ -24,6 +24,7 @@
 //! 8201 timestamps stored  lp { u8 }
 //! 12289 table facts       lp { see `facts` }: ours, ignored by RocksDB
 //! 12292 options           lp { see `settings` }: ours, ignored by RocksDB
+//! 12293 unlogged          lp { sequence number, log number }: ours, ignored by RocksDB
 //! ```
 //!
 //! Read but not written: the older forms 7, 100, 102 of a new file, 8194 and 8195 for 400 and
@@ -104,6 +105,9 @@ pub struct VersionEdit {
     pub table_facts: Vec<TableFacts>,
     /// Options to use when the database is opened next.
     pub kept_settings: Vec<KeptSettings>,
+    /// Sequence numbers that no WAL file has, because values went to tables with them, each with the
+    /// WAL file that began then: a gap of the numbers there is no loss.
+    pub unlogged: Vec<(SequenceNumber, FileNumber)>,
     /// Where in the MANIFEST the append of this edit's record began: everything before was durable
     /// then. 0 in the record that completes the state with which a MANIFEST starts.
     pub synced_before: Option<u64>,

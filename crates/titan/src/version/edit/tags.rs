@@ -38,6 +38,7 @@ pub(super) const TABLE_FACTS: u32 = IGNORABLE | (1 << 12) | 1;
 pub(super) const SYNCED_BEFORE: u32 = IGNORABLE | (1 << 12) | 2;
 pub(super) const STATE_FOLLOWS: u32 = IGNORABLE | (1 << 12) | 3;
 pub(super) const KEPT_SETTINGS: u32 = IGNORABLE | (1 << 12) | 4;
+pub(super) const UNLOGGED: u32 = IGNORABLE | (1 << 12) | 5;
 
 /// Our own, and not ignorable: without it pointers would be read at the wrong offset.
 pub(super) const RELOCATION: u32 = (1 << 12) | 1;

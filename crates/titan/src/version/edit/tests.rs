@@ -160,6 +160,7 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
                 foreign,
             }
         }),
+        unlogged: some(rng, |r| (SequenceNumber(number(r)), FileNumber(number(r)))),
         synced_before: rng.bool().then(|| rng.u64(..1 << 40)),
         state_follows: rng.bool(),
         unknown: some(rng, |r| {

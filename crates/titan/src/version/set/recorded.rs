@@ -40,6 +40,7 @@ pub(crate) struct Recorded {
     pub(crate) db_id: String,
     pub(crate) settings: SettingTexts,
     pub(crate) unknown: Vec<(u32, Vec<u8>)>,
+    unlogged: Vec<(SequenceNumber, FileNumber)>,
     pub(crate) next_file: FileNumber,
     pub(crate) last_sequence: SequenceNumber,
 }
@@ -126,6 +127,7 @@ impl Recorded {
             db_id,
             settings,
             unknown,
+            unlogged,
             // What other programs or earlier openings wrote.
             synced_logs: _,
             is_titans: _,
@@ -135,6 +137,9 @@ impl Recorded {
             last_sequence: _,
         } = &**counters;
         let families = families.iter();
+        // Others are forgotten at some time.
+        let needed = set.oldest_log_needed();
+        let unlogged = unlogged.iter().filter(|(_, log)| **log >= needed);
         Recorded {
             families: families.map(|(&id, f)| (id, family(f))).collect(),
             max_column_family: *max_column_family,
@@ -142,6 +147,7 @@ impl Recorded {
             db_id: db_id.clone(),
             settings: settings.clone(),
             unknown: unknown.clone(),
+            unlogged: unlogged.map(|(n, log)| (*n, *log)).collect(),
             next_file: FileNumber(load(next_file)),
             last_sequence: set.last_sequence(),
         }

@@ -156,6 +156,7 @@ fn full_edit(family: ColumnFamilyId) -> VersionEdit {
         wal_deletion: None,
         persist_user_defined_timestamps: None,
         kept_settings: Vec::<KeptSettings>::new(),
+        unlogged: vec![(SequenceNumber(first), FileNumber(first + 40))],
         synced_before: None,
         state_follows: false,
         unknown: Vec::new(),

@@ -78,16 +78,21 @@ impl VersionSet {
     }
 
     /// The last operation that is known to be in tables and older than the WAL files that are
-    /// needed.
+    /// needed: tables of families that need later ones may have later operations.
     pub fn last_before_logs(&self) -> SequenceNumber {
-        let oldest = self.families.values().map(|f| f.log_number).min();
-        let first = self
-            .families
-            .values()
-            .filter(|f| Some(f.log_number) == oldest);
+        let needed = self.oldest_log_needed();
+        let families = self.families.values();
+        let first = families.filter(|family| family.log_number <= needed);
         let tables = first.flat_map(|family| family.current.tables());
         let last = tables.map(|(_, table)| table.meta.largest_seq).max();
         last.unwrap_or_default()
+    }
+
+    /// The numbers that no WAL file has, next to WAL files that are needed.
+    fn needed_unlogged(&self) -> impl Iterator<Item = (SequenceNumber, FileNumber)> + use<'_> {
+        let needed = self.oldest_log_needed();
+        let all = self.record.unlogged.iter().map(|(n, log)| (*n, *log));
+        all.filter(move |(_, log)| *log >= needed)
     }
 
     /// The SST and blob files of all current versions.
@@ -252,6 +257,10 @@ impl VersionSet {
                 edit.is_none_or(|edit| family.current.has_files_of(edit)),
                 "the version of family {id} lacks files of its edit, or has deleted ones: {edit:?}"
             );
+        }
+        let needed = self.oldest_log_needed();
+        for edit in &edits {
+            self.record.note_unlogged(&edit.unlogged, needed);
         }
         #[cfg(any(debug_assertions, fuzzing))]
         if crate::invariants::compares_manifests() {
@@ -493,6 +502,7 @@ impl VersionSet {
             db_id: Some(self.record.db_id.clone()),
             kept_settings: kept(None, &self.record.settings),
             unknown: self.record.unknown.clone(),
+            unlogged: self.needed_unlogged().collect(),
             ..VersionEdit::default()
         }];
         for (&id, family) in &self.families {
