@@ -77,7 +77,9 @@ impl Check<'_> {
                 if let Some(before) = before {
                     self.is_there(number, before, so_far);
                 }
-                if is_needed && !so_far.chain.follows(number, before, record.payload) {
+                let versions = so_far.versions;
+                let chain = &mut so_far.chain;
+                if is_needed && !chain.follows(versions, number, before, record.payload) {
                     let name = FileKind::Wal(number).name();
                     self.note(format!(
                         "{name} does not continue what is there of the WAL files before it, which \

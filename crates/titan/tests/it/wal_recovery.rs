@@ -305,6 +305,45 @@ fn a_damaged_record_without_operations_costs_nothing_in_a_database_of_several_fa
     }
 }
 
+/// A value from a reader begins a log. If another value comes next, that log has no operation. All
+/// of its records may be in one block of the device.
+#[test]
+fn a_damaged_log_without_operations_costs_nothing() {
+    let long = vec![b'l'; 1 << 20];
+    let vfs = SimVfs::new();
+    let db = Db::open(DIR, &plain(&vfs)).unwrap();
+    let idle = db.create_column_family("idle", manual()).unwrap();
+    idle.put(b"a", b"1").unwrap();
+    put(&db, 0, true);
+    for n in 0..3 {
+        db.put_reader([b'l', n], &long[..]).unwrap();
+    }
+    (1..4).for_each(|n| put(&db, n, true));
+    let image = killed(&vfs);
+    let logs = files(&image, DIR, ".log");
+    // The first value also flushed what there was.
+    assert_eq!(logs.len(), 5);
+    for log in &logs[1..4] {
+        let log = format!("{DIR}/{log}");
+        let bytes = image.read_all(&log).unwrap();
+        let marks = (0..bytes.len() - 10).filter(|at| bytes[*at..].starts_with(b"titan.wal"));
+        let image = killed(&image);
+        for mark in marks {
+            image.flip_bit(&log, mark as u64).unwrap();
+        }
+        let to = RepairTo::Directory("/repaired".into());
+        let report = repair(DIR.as_ref(), &to, &plain(&image), &mut |_| {}).unwrap();
+        assert!(report.lost.is_empty(), "{:?}", report.lost);
+        let (opened, event) = open_in(&image, WalRecoveryMode::default());
+        let db = opened.unwrap();
+        assert_eq!(present(&db, 4), [true; 4]);
+        assert_eq!(event.unwrap().skipped, 1);
+        for n in 0..3 {
+            assert_eq!(db.get([b'l', n]).unwrap().unwrap(), long);
+        }
+    }
+}
+
 /// Bytes in a value are no record of the log, although they look like one.
 #[test]
 fn a_copy_of_a_log_in_a_damaged_value_is_not_replayed_and_proves_nothing() {

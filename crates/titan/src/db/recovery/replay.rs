@@ -215,11 +215,18 @@ impl Replay<'_> {
                 let predecessor = Predecessor::decode(record.payload);
                 if !self.damage.skips() {
                     self.check_present(predecessor, needed, wals)?;
-                    if !self.chain.follows(number, predecessor, record.payload) {
+                    let versions = &*self.versions;
+                    if !self
+                        .chain
+                        .follows(versions, number, predecessor, record.payload)
+                    {
                         return match self.damage.ends_there() {
                             true => Ok(false),
                             false => Err(at(Error::corruption(DOES_NOT_CONTINUE))),
                         };
+                    }
+                    if let Some((end, reason)) = self.chain.passed() {
+                        self.damage.skip(end.file, end.offset, reason);
                     }
                 }
                 last_sequence = Some(SequenceNumber::ZERO);

@@ -22,6 +22,8 @@ pub struct Chain {
     last: Option<SequenceNumber>,
     /// The first file that did not continue the one before.
     broken: Option<FileNumber>,
+    /// Where a file without operations is damaged that the next one continues, and how.
+    passed: Option<(WalPosition, &'static str)>,
 }
 
 /// The point that a WAL file reached.
@@ -35,6 +37,8 @@ struct Reached {
     torn: bool,
     /// It ended where the previous content of a recycled file begins, as such files do.
     stale: bool,
+    /// How it ended, if not cleanly.
+    reason: &'static str,
 }
 
 impl Chain {
@@ -45,6 +49,7 @@ impl Chain {
             previous: None,
             last: None,
             broken: None,
+            passed: None,
         }
     }
 
@@ -52,6 +57,7 @@ impl Chain {
     /// far, without a gap. If not, none after it does.
     pub fn follows(
         &mut self,
+        versions: &VersionSet,
         number: FileNumber,
         predecessor: Option<Predecessor>,
         record: &[u8],
@@ -61,7 +67,10 @@ impl Chain {
             (Some(predecessor), previous) if predecessor.number >= self.needed => previous
                 .is_some_and(|previous| {
                     previous.end.file == predecessor.number
-                        && previous.last_sequence >= Some(predecessor.last_sequence)
+                        && (previous.last_sequence >= Some(predecessor.last_sequence)
+                            || previous.last_sequence.is_none()
+                                && predecessor.last_sequence == SequenceNumber::ZERO
+                                && self.has_all_before(versions, record))
                 }),
             (Some(_), _) => true,
             // Written by RocksDB. After a torn end only the very next operation may follow, counted
@@ -76,7 +85,25 @@ impl Chain {
         if !follows && !jumps {
             self.broken.get_or_insert(number);
         }
+        let passed = self.previous.filter(|previous| {
+            follows && previous.last_sequence.is_none() && previous.torn && !previous.stale
+        });
+        self.passed = passed.map(|previous| (previous.end, previous.reason));
         self.broken.is_none()
+    }
+
+    /// Whether every operation before a record has been read: where the first record of a file
+    /// without operations cannot be read, nothing says what came before that file.
+    fn has_all_before(&self, versions: &VersionSet, record: &[u8]) -> bool {
+        let last = self.last.unwrap_or_else(|| versions.last_before_logs());
+        let next = versions.record().next_logged(last);
+        BatchView::parse(record).is_ok_and(|batch| batch.sequence() <= next)
+    }
+
+    /// Where the file before is damaged, if it lost no operation by that and the one that was asked
+    /// about last continues it.
+    pub(super) fn passed(&self) -> Option<(WalPosition, &'static str)> {
+        self.passed
     }
 
     /// The last operation read, if any.
@@ -103,6 +130,7 @@ impl Chain {
             last_sequence,
             torn: !matches!(how, Some(LogEnd::Clean)),
             stale: matches!(how, Some(LogEnd::Stale { .. })),
+            reason: how.map_or("", LogEnd::reason),
         });
     }
 
