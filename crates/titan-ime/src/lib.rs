@@ -69,14 +69,14 @@ extern crate titan;
 mod cache;
 mod content;
 mod error;
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod golden_tests;
 mod maintenance;
 #[cfg(all(test, loom))]
 mod models;
 mod options;
 mod reads;
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod refusals_tests;
 #[cfg(shuttle)]
 pub mod scheduled;

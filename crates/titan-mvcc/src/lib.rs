@@ -62,7 +62,7 @@
 /// The examples of the first page and of the user's page are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-#[doc = include_str!("../../../docs/mvcc.md")]
+#[cfg_attr(workspace, doc = include_str!("../../../docs/mvcc.md"))]
 struct Pages;
 
 #[macro_use(mutant)]

@@ -68,7 +68,7 @@
 //! | `service`, of the crate `titandb-server` | HTTP by axum and tokio |
 
 /// The examples of the first page and of the page on transactions are tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, workspace))]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/transactions.md")]
 struct Pages;

@@ -108,7 +108,7 @@ fn map_page() -> Option<&'static AtomicU64> {
     Some(unsafe { base.cast::<AtomicU64>().as_ref() })
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use titan_testkit::child::in_child;
 

@@ -75,7 +75,7 @@ impl Resumption {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "these are tests")]
 

@@ -20,7 +20,7 @@ fn every_store(check: impl Fn(&dyn Kv)) {
         check(&store);
         store.close().unwrap();
     }
-    #[cfg(feature = "etcd")]
+    #[cfg(all(feature = "etcd", workspace))]
     if let Some(etcd) = tifs_testkit::etcd::Etcd::start(1, &[]) {
         let url = super::RemoteUrl::parse(&etcd.url("volume", "")).unwrap();
         let store = super::EtcdKv::open(&url).unwrap();

@@ -233,7 +233,7 @@ fn same_answers(
     Ok(answers)
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use std::sync::Arc;
 

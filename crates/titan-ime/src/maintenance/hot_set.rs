@@ -229,7 +229,7 @@ impl HotSetFile {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use titan_testkit::sim::SimVfs;
 

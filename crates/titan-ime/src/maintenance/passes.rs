@@ -166,7 +166,7 @@ impl Maintenance {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use std::time::Duration;
 

@@ -47,7 +47,7 @@ impl CommitHook for ChainedHook {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -135,7 +135,7 @@ fn unknown(key: &[u8]) -> Change<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use titan::{DbOptions, EventListener, WriteBatch, WriteOptions};
     use titan_mvcc::codec::encode_key;

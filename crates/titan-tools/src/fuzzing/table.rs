@@ -27,7 +27,7 @@ pub fn table(data: &[u8]) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use super::*;
 

@@ -19,7 +19,7 @@ mod edits;
 mod logs;
 mod maps;
 mod options;
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests;
 
 use std::path::Path;

@@ -119,8 +119,10 @@ pub fn database_defaults() -> SettingTexts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(workspace)]
     use crate::format::CompressionType;
 
+    #[cfg(workspace)]
     #[test]
     fn the_file_in_the_readme_means_what_it_says() {
         let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");

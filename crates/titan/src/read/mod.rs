@@ -15,6 +15,7 @@ mod first_in_prefix;
 pub(crate) mod found;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
+#[cfg(workspace)]
 mod golden_tests;
 mod iterator_list;
 mod key_range;

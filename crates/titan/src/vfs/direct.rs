@@ -162,8 +162,7 @@ impl WritableFile for DirectFile {
 
 #[cfg(test)]
 mod tests {
-    use titan_testkit::requirement;
-
+    use super::super::requirement;
     use super::*;
 
     #[test]

@@ -34,6 +34,8 @@ pub(crate) mod memory_file;
 mod memory_vfs;
 mod overlay;
 mod reclaiming;
+#[cfg(test)]
+pub(crate) mod requirement;
 mod resources;
 mod std_vfs;
 

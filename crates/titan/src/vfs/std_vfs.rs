@@ -427,8 +427,7 @@ fn write_again(file: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use titan_testkit::requirement;
-
+    use super::super::requirement;
     use super::*;
 
     #[test]

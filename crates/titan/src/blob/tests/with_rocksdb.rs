@@ -2,9 +2,8 @@
 
 use std::process::Command;
 
-use titan_testkit::requirement;
-
 use super::*;
+use crate::vfs::requirement;
 
 /// A directory with blob files by RocksDB, or `None` where its tool is missing.
 fn rocksdb_directory(compression: &str) -> Option<tempfile::TempDir> {

@@ -15,6 +15,7 @@
 
 mod below;
 mod filtered;
+#[cfg(workspace)]
 mod golden;
 mod merges;
 mod picks;

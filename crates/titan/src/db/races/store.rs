@@ -156,8 +156,11 @@ fn assert_sound(dir: &str, options: &Options) {
         let content = read_file(&**vfs, &dir.join(&name)).unwrap();
         std::fs::write(copy.path().join(name), content).unwrap();
     }
-    let report = titan_tools::check(copy.path(), &Default::default(), &mut |_| {}).unwrap();
-    assert!(report.problems.is_empty(), "{:?}", report.problems);
+    #[cfg(workspace)]
+    {
+        let report = titan_tools::check(copy.path(), &Default::default(), &mut |_| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
 }
 
 fn data_files(vfs: &dyn Vfs) -> BTreeSet<FileKind> {

@@ -57,7 +57,7 @@ fn look(
     table.require_pointer(|_| found)
 }
 
-#[cfg(test)]
+#[cfg(all(test, workspace))]
 mod tests {
     use std::collections::BTreeMap;
 

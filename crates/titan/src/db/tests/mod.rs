@@ -5,10 +5,12 @@ pub(super) mod clock;
 #[cfg(not(any(loom, shuttle)))]
 mod conditions;
 #[cfg(not(any(loom, shuttle)))]
+#[cfg(workspace)]
 mod golden;
 mod huge_files;
 mod life_cycles;
 #[cfg(loom)]
 mod models;
 #[cfg(not(any(loom, shuttle)))]
+#[cfg(workspace)]
 mod scheduler;

@@ -1,9 +1,8 @@
 use std::process::Command;
 
-use titan_testkit::requirement;
-
 use super::*;
 use crate::format::CompressionType;
+use crate::vfs::requirement;
 
 #[test]
 fn what_is_written_is_read_back() {

@@ -11,7 +11,6 @@ use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use titan_testkit::requirement;
 
 use super::{
     TableCheck, TableFamily, TableIdentity, TableIterOptions, TableReader, TableReaderOptions,
@@ -29,7 +28,7 @@ use crate::format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber,
 };
 use crate::iterator::InternalIterator;
-use crate::vfs::{Access, StdVfs, Vfs};
+use crate::vfs::{Access, StdVfs, Vfs, requirement};
 
 const ALL: [CompressionType; 4] = [
     CompressionType::None,

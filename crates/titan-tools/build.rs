@@ -1,0 +1,1 @@
+../titan-testkit/workspace.rs
