@@ -149,11 +149,17 @@ pub fn end(prefix: impl AsRef<[u8]>) -> Option<Vec<u8>> {
 /// The extractor with a name under which RocksDB records those that it has:
 /// `rocksdb.FixedPrefix.8`, or as its users write it, `fixed:8` and `capped:8`.
 pub fn by_name(name: &str) -> Option<Arc<dyn PrefixExtractor>> {
-    let (kind, len) = name.rsplit_once(['.', ':'])?;
+    let at = name.rfind(['.', ':'])?;
+    let (kind, len) = name.split_at_checked(at)?;
+    let (separator, len) = len.split_at_checked(1)?;
+    // A sign would be parsed, too.
+    let len = len
+        .starts_with(|c: char| c.is_ascii_digit())
+        .then_some(len)?;
     let len = len.parse().ok()?;
-    match kind {
-        FIXED | "fixed" => Some(fixed(len)),
-        CAPPED | "capped" => Some(capped(len)),
+    match (kind, separator) {
+        (FIXED, _) | ("fixed", ":") => Some(fixed(len)),
+        (CAPPED, _) | ("capped", ":") => Some(capped(len)),
         _ => None,
     }
 }
@@ -247,7 +253,9 @@ mod tests {
         for whole in [fixed, capped] {
             assert!(whole.is_whole(b"abc") && whole.is_whole(b"abcd") && !whole.is_whole(b"ab"));
         }
-        for unknown in ["", "fixed", "fixed:", "fixed:x", "fixed:-1", "own.3"] {
+        for unknown in [
+            "", "fixed", "fixed:", "fixed:x", "fixed:-1", "fixed:+1", "fixed.1", "own.3",
+        ] {
             assert!(by_name(unknown).is_none(), "{unknown}");
         }
     }

@@ -7,7 +7,8 @@ use super::operator::{Associative, AssociativeMergeOperator, MergeOperator};
 
 /// The operator that RocksDB's OPTIONS files and tables call `name`: by the name that is recorded
 /// with data (`UInt64AddOperator`), or by the one that users give (`uint64add`). Operators that
-/// append take their delimiter after a colon, `stringappend:;`; it is a comma without one.
+/// append take their delimiter after a colon, `stringappend:;`; it is a comma without one. The
+/// others take none.
 ///
 /// | users | recorded | operands are |
 /// |---|---|---|
@@ -18,20 +19,18 @@ use super::operator::{Associative, AssociativeMergeOperator, MergeOperator};
 /// | `max` | `MaxOperator` | kept if they are larger, byte by byte |
 /// | `bytesxor` | `BytesXOR` | exclusive-ored; the shorter one is extended by zeros |
 pub fn by_name(name: &str) -> Option<Arc<dyn MergeOperator>> {
-    let (name, delimiter) = match name.split_once(':') {
-        Some((name, delimiter)) => (name, delimiter),
-        None => (name, COMMA),
+    let (kind, delimiter) = name.split_once(':').unwrap_or((name, COMMA));
+    let append = |combines_operands| StringAppend {
+        delimiter: delimiter.to_owned(),
+        combines_operands,
     };
+    match kind {
+        "stringappend" | "StringAppendOperator" => return Some(Arc::new(append(true))),
+        "stringappendtest" | "StringAppendTESTOperator" => return Some(Arc::new(append(false))),
+        _ => {}
+    }
     Some(match name {
         "uint64add" | "UInt64AddOperator" => Arc::new(Associative(UInt64Add)),
-        "stringappend" | "StringAppendOperator" => Arc::new(StringAppend {
-            delimiter: delimiter.to_owned(),
-            combines_operands: true,
-        }),
-        "stringappendtest" | "StringAppendTESTOperator" => Arc::new(StringAppend {
-            delimiter: delimiter.to_owned(),
-            combines_operands: false,
-        }),
         "put" | "PutOperator" => Arc::new(Put),
         "max" | "MaxOperator" => Arc::new(Max),
         "bytesxor" | "BytesXOR" => Arc::new(Associative(BytesXor)),
@@ -181,7 +180,15 @@ mod tests {
         let id = by_name("stringappend:;").unwrap().id();
         assert_eq!(id, "StringAppendOperator:;");
         assert_eq!(by_name(&id).unwrap().id(), id);
-        assert!(by_name("sortlist").is_none());
+        for unknown in [
+            "sortlist",
+            "uint64add:junk",
+            "max:x",
+            "PutOperator:",
+            "max ",
+        ] {
+            assert!(by_name(unknown).is_none(), "{unknown}");
+        }
     }
 
     #[test]
