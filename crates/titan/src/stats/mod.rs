@@ -174,7 +174,7 @@ counters! {
         /// Values read from blob files.
         blob_reads,
         /// Bytes of values read from blob files.
-        blob_read_bytes,
+        blob_read_bytes = "rocksdb.blobdb.blob.file.bytes.read",
         /// Iterators created.
         iterators = "rocksdb.num.iterator.created",
         /// Microseconds that writes were stalled because background jobs did not keep up.

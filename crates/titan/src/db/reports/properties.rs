@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::metrics::FamilyMetrics;
+use super::metrics::{FamilyMetrics, LevelMetrics};
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
 use crate::format::SequenceNumber;
@@ -21,6 +21,10 @@ impl Shared {
         if let Some(level) = name.strip_prefix("num-files-at-level") {
             let level: usize = level.parse().ok()?;
             return m.levels.get(level).map(|l| l.files.to_string());
+        }
+        if let Some(level) = name.strip_prefix("compression-ratio-at-level") {
+            let level: usize = level.parse().ok()?;
+            return Some(format!("{:.6}", self.compression_ratio(family, level)?));
         }
         let flag = |is: bool| u8::from(is).to_string();
         Some(match name {
@@ -57,13 +61,28 @@ impl Shared {
                 let oldest = self.pins.snapshots.oldest();
                 oldest.unwrap_or(SequenceNumber::ZERO).0.to_string()
             }
+            "oldest-snapshot-time" => self.oldest_snapshot_time().to_string(),
+            "is-write-stalled" => flag(matches!(m.stall, StallEvent::Delayed(_))),
             "is-write-stopped" => flag(matches!(m.stall, StallEvent::Stopped(_))),
             "actual-delayed-write-rate" => self.delayed_write_rate(m.stall).to_string(),
             "background-errors" => flag(self.failure.get().is_some()),
             "num-running-compactions" => m.running_compactions.to_string(),
             "num-running-flushes" => flag(m.flushing),
             "options-statistics" => self.statistics_text(),
+            "cfstats" | "cfstats-no-file-histogram" => family_stats(&m),
+            "dbstats" => self.database_stats(),
+            "stats" => family_stats(&m) + &self.database_stats(),
             _ => return None,
+        })
+    }
+
+    /// Seconds since 1970 at which the oldest snapshot was taken; 0 if there is none.
+    fn oldest_snapshot_time(&self) -> u64 {
+        let clock = &self.opening.clock;
+        let alive = self.pins.snapshots.alive();
+        alive.first().map_or(0, |(_, oldest)| {
+            let age = clock.monotonic().saturating_sub(oldest.since);
+            clock.unix_time().saturating_sub(age).as_secs()
         })
     }
 
@@ -95,6 +114,46 @@ impl Shared {
         tickers
     }
 
+    /// Bytes of keys and values in the tables of a level for each byte of their files; -1 where there
+    /// are none, or none of which it is known.
+    fn compression_ratio(&self, family: &Family, level: usize) -> Option<f64> {
+        let super_version = family.super_version.load();
+        let version = &super_version.version;
+        if level >= version.num_levels() {
+            return None;
+        }
+        let (mut raw, mut stored) = (0, 0);
+        for table in version.level(level).iter() {
+            if let Some(facts) = table.facts() {
+                raw += facts.raw_key_bytes + facts.raw_value_bytes;
+                stored += table.meta.size;
+            }
+        }
+        Some(match stored {
+            0 => -1.0,
+            stored => raw as f64 / stored as f64,
+        })
+    }
+
+    /// RocksDB's text on the work of the database as a whole.
+    fn database_stats(&self) -> String {
+        let s = &self.opening.statistics;
+        let per = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let (writes, groups) = (s.keys_written(), s.write_groups());
+        format!(
+            "\n** DB Stats **\nCumulative writes: {writes} writes, {groups} commit groups, {:.1} writes per \
+             commit group, ingest: {:.2} GB\nCumulative WAL: {groups} writes, {} syncs, {:.2} writes per \
+             sync, written: {:.2} GB\nCumulative stall: {:.3} seconds\n",
+            per(writes, groups),
+            gib(s.user_bytes_written()),
+            s.wal_syncs(),
+            per(groups, s.wal_syncs()),
+            gib(s.wal_bytes()),
+            s.stall_micros() as f64 / 1e6,
+        )
+    }
+
     /// The tickers and histograms, a line each, in RocksDB's form.
     fn statistics_text(&self) -> String {
         let mut text = String::new();
@@ -124,6 +183,44 @@ fn blob_stats(m: &FamilyMetrics) -> String {
          files: {}\nBlob file space amplification: {amplification}\n",
         m.blob_files, m.blob_bytes, m.garbage_blob_bytes
     )
+}
+
+/// RocksDB's text on a family: a line for each level that has files or a score, and their sums.
+fn family_stats(m: &FamilyMetrics) -> String {
+    let mut text = format!(
+        "\n** Compaction Stats [{}] **\nLevel    Files   Size     Score\n{}\n",
+        m.name,
+        "-".repeat(33)
+    );
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let used = |level: &&LevelMetrics| level.files > 0 || level.score > 0.0;
+    let (mut files, mut bytes) = (0, 0);
+    // Writing to a string does not fail.
+    for (number, level) in m.levels.iter().enumerate() {
+        files += level.files;
+        bytes += level.bytes;
+        if used(&level) {
+            let _ = writeln!(
+                text,
+                "  L{number} {:9} {:7.2} MB {:6.1}",
+                level.files,
+                mib(level.bytes),
+                level.score
+            );
+        }
+    }
+    let _ = writeln!(text, " Sum {files:9} {:7.2} MB", mib(bytes));
+    let _ = write!(
+        text,
+        "\nBlob file count: {}, total size: {:.2} MB, garbage size: {:.2} MB\nEstimated pending \
+         compaction bytes: {}\nWrite Stall: {}\n",
+        m.blob_files,
+        mib(m.blob_bytes),
+        mib(m.garbage_blob_bytes),
+        m.pending_compaction_bytes,
+        m.stall
+    );
+    text
 }
 
 /// RocksDB's table of levels: their numbers, files, and sizes in MiB.

@@ -31,6 +31,7 @@ fn properties_have_rocksdbs_names_and_forms() {
         ("compaction-pending", "0"),
         ("num-snapshots", "1"),
         ("is-write-stopped", "0"),
+        ("is-write-stalled", "0"),
         ("actual-delayed-write-rate", "0"),
         ("background-errors", "0"),
     ] {
@@ -39,6 +40,7 @@ fn properties_have_rocksdbs_names_and_forms() {
     let sequence = snapshot.sequence().0.to_string();
     assert_eq!(property("oldest-snapshot-sequence"), sequence);
     let number = |name: &str| property(name).parse::<u64>().unwrap();
+    assert!(number("oldest-snapshot-time") > 0);
     assert!(number("cur-size-active-mem-table") > 0);
     assert_eq!(
         number("size-all-mem-tables"),
@@ -61,8 +63,38 @@ fn properties_have_rocksdbs_names_and_forms() {
         statistics.lines().any(|line| line.starts_with(flushes)),
         "{statistics}"
     );
+    // A small table has more than its entries.
+    let ratio: f64 = property("compression-ratio-at-level0").parse().unwrap();
+    assert!(0.01 < ratio && ratio < 10.0, "{ratio}");
+    assert_eq!(property("compression-ratio-at-level3"), "-1.000000");
+    let family = property("cfstats");
+    assert!(
+        family.contains("** Compaction Stats [default] **"),
+        "{family}"
+    );
+    let files = |level: &str| {
+        let line = family.lines().find(|line| line.trim().starts_with(level));
+        let files = line.unwrap().split_whitespace().nth(1).unwrap();
+        files.parse::<u64>().unwrap()
+    };
+    assert_eq!(
+        (files("L0"), files("L6"), files("Sum")),
+        (1, 1, 2),
+        "{family}"
+    );
+    assert!(family.contains("\nBlob file count: 2,"), "{family}");
+    let database = property("dbstats");
+    let writes = format!(
+        "Cumulative writes: {} writes",
+        db.statistics().keys_written()
+    );
+    assert!(database.contains(&writes), "{database}");
+    assert_eq!(property("stats"), family + &database);
+    drop(snapshot);
+    assert_eq!(property("oldest-snapshot-time"), "0");
     for unknown in [
         "rocksdb.no-such",
+        "rocksdb.compression-ratio-at-level7",
         "num-snapshots",
         "rocksdb.num-files-at-level7",
     ] {
