@@ -39,6 +39,17 @@ impl Membership {
         self.parts.is_shared.then_some(self.parts.id)
     }
 
+    /// The databases of the `Env`, and its threads.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.parts.pool.counts()
+    }
+
+    /// Bytes of the memtables of the whole `Env`, and their bound, if there is one.
+    pub(crate) fn write_buffer_use(&self) -> Option<(u64, u64)> {
+        let buffers = &self.parts.write_buffers;
+        buffers.bound().map(|bound| (buffers.usage(), bound))
+    }
+
     /// The id of the opening.
     pub(crate) fn id(&self) -> OpeningId {
         self.id

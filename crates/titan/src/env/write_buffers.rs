@@ -76,6 +76,11 @@ impl WriteBuffers {
         self.all.load(Ordering::Relaxed)
     }
 
+    /// The bound on them, if there is one.
+    pub(super) fn bound(&self) -> Option<u64> {
+        (self.bound > 0).then_some(self.bound)
+    }
+
     /// An account for one more database, until [`WriteBuffers::close`].
     pub(super) fn open(self: &Arc<Self>, id: OpeningId) -> Arc<Account> {
         let account = Arc::new(Account {

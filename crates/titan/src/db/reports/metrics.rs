@@ -133,6 +133,14 @@ pub struct Metrics {
     pub counters: BTreeMap<&'static str, u64>,
     /// Its histograms, by name.
     pub histograms: BTreeMap<&'static str, HistogramData>,
+    /// Databases that are open for writing in the [`Env`](crate::Env), this one included.
+    pub env_databases: usize,
+    /// Background threads of the `Env`.
+    pub env_threads: usize,
+    /// Bytes of memtables of all its databases; 0 if no bound makes them be counted.
+    pub write_buffer_bytes: u64,
+    /// The bound on them, [`db_write_buffer_size`](crate::DbOptions::db_write_buffer_size).
+    pub write_buffer_limit: Option<u64>,
     /// The `Env`, if databases may share it.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(crate) shared_env: Option<EnvId>,
@@ -146,6 +154,8 @@ impl Shared {
         let garbage_collection_pauses = state.collections.pauses;
         drop(state);
         let fit = self.memory_fit();
+        let env = &self.opening.env;
+        let ((env_databases, env_threads), write_buffers) = (env.counts(), env.write_buffer_use());
         let (cache, statistics) = (self.files.open.block_cache(), &self.opening.statistics);
         Metrics {
             families,
@@ -168,6 +178,10 @@ impl Shared {
             last_sequence,
             counters: statistics.counters().into_iter().collect(),
             histograms: statistics.histograms().into_iter().collect(),
+            env_databases,
+            env_threads,
+            write_buffer_bytes: write_buffers.map_or(0, |(bytes, _)| bytes),
+            write_buffer_limit: write_buffers.map(|(_, bound)| bound),
             shared_env: self.opening.env.shared(),
         }
     }

@@ -124,7 +124,7 @@ impl Page<'_> {
 
     /// Writes what is of an `Env` as a whole: of one that is shared, once for all databases.
     fn write_envs(&mut self) -> fmt::Result {
-        let gauges: [Reading<Metrics, Option<u64>>; 5] = [
+        let gauges: [Reading<Metrics, Option<u64>>; 9] = [
             (
                 "open_files_limit",
                 "The most files that may be open.",
@@ -147,6 +147,24 @@ impl Page<'_> {
                 "block_cache_capacity_bytes",
                 "The most that the blocks in the cache may take.",
                 |m| Some(m.block_cache_capacity),
+            ),
+            ("databases", "Databases that are open for writing.", |m| {
+                Some(m.env_databases as u64)
+            }),
+            (
+                "background_threads",
+                "Threads that run background jobs.",
+                |m| Some(m.env_threads as u64),
+            ),
+            (
+                "write_buffer_bytes",
+                "Bytes of the memtables of all databases, if they are bounded.",
+                |m| m.write_buffer_limit.map(|_| m.write_buffer_bytes),
+            ),
+            (
+                "write_buffer_limit_bytes",
+                "The most that the memtables of all databases should take.",
+                |m| m.write_buffer_limit,
             ),
         ];
         let mut shared: Vec<EnvId> = Vec::new();

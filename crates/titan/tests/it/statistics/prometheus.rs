@@ -142,7 +142,9 @@ fn the_page_follows_the_format_and_has_the_numbers() {
         assert!(family.help.ends_with('.'), "{name}: {}", family.help);
         assert_eq!(name.ends_with("_total"), family.kind == "counter", "{name}");
         assert!(
-            !family.samples.is_empty() || name == "titan_data_memory_bytes",
+            !family.samples.is_empty()
+                || name == "titan_data_memory_bytes"
+                || name.starts_with("titan_write_buffer_"),
             "{name}"
         );
         for (_, labels, _) in &family.samples {
@@ -181,6 +183,31 @@ fn the_page_follows_the_format_and_has_the_numbers() {
     assert_eq!(one.to_prometheus("one").lines().next(), page.lines().next());
 }
 
+/// What [`Env::usage`] has, for those who watch a fleet.
+#[test]
+fn the_use_of_an_env_is_on_the_page() {
+    let env = Env::new(EnvOptions {
+        db_write_buffer_size: 64 << 20,
+        ..EnvOptions::default()
+    })
+    .unwrap();
+    let mut options = at_level(&SimVfs::new(), StatsLevel::Off);
+    options.db.env = Some(env.clone());
+    let db = filled(&options);
+    let (metrics, usage) = (db.metrics(), env.usage());
+    assert!(usage.write_buffer_bytes > 0);
+    let page = metrics.to_prometheus("db");
+    for (name, value) in [
+        ("databases", 1),
+        ("background_threads", usage.threads as u64),
+        ("write_buffer_bytes", usage.write_buffer_bytes),
+        ("write_buffer_limit_bytes", 64 << 20),
+    ] {
+        let line = format!("\ntitan_{name} {value}\n");
+        assert!(page.contains(&line), "{line}");
+    }
+}
+
 #[test]
 fn what_databases_share_as_a_whole_is_there_once_and_without_a_database() {
     let own = filled(&at_level(&SimVfs::new(), StatsLevel::Off)).metrics();
@@ -202,6 +229,8 @@ fn what_databases_share_as_a_whole_is_there_once_and_without_a_database() {
         "titan_block_cache_capacity_bytes",
         "titan_open_files_limit",
         "titan_open_files_memory_limit_bytes",
+        "titan_databases",
+        "titan_background_threads",
     ] {
         let own = format!("{name}{{db=\"own\"}}");
         assert_eq!(lines(&page, name), [name.to_owned(), own]);
