@@ -82,8 +82,9 @@ options! {
         /// all jobs, syncs and stalls but one in 32 reads and writes, at a cost of about 2 % of
         /// the instructions of a call; and `all`.
         stats_level: StatsLevel = StatsLevel::Off, is private;
-        /// Microseconds from which on an operation counts as slow: listeners are told of it, if it
-        /// is among those that `stats_level` times. 0: none does.
+        /// Microseconds from which on an operation counts as slow: listeners are told of it,
+        /// whatever `stats_level` is. 0: none does. Cost of any other value: two readings of the
+        /// clock for each call.
         slow_operation_micros: u64 = 0, is private;
     }
 

@@ -1,7 +1,7 @@
 //! Counters and times of a level, which may change at any time.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,6 +16,12 @@ const SAMPLED: u32 = 32;
 /// Copies of the counters. Threads spread over them, so that they rarely share a cache line.
 const STRIPES: usize = 16;
 
+/// The values of [`Detail::mode`]: nothing is counted; all that the level says; operations are timed
+/// only to tell the slow ones.
+const OFF: u8 = 0;
+const COUNTS: u8 = 1;
+const WATCHES: u8 = 2;
+
 /// A gap that has not been drawn yet.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -27,15 +33,19 @@ thread_local! {
     static GAPS: Cell<u32> = const { Cell::new(0) };
     /// The stripe of this thread, once it has one.
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// Whether this thread tells somebody of a slow operation. What that one does is not told.
+    static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The level, and what it switches on. It has cache lines of its own, since every call reads it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Detail {
-    is_on: AtomicBool,
+    mode: AtomicU8,
     /// Made when it is switched on for the first time.
     parts: OnceLock<Box<Parts>>,
+    /// What is added to while slow operations are told at the level `off`. Nobody reads it.
+    unread: OnceLock<Box<Parts>>,
     slow: Arc<Slow>,
 }
 
@@ -51,10 +61,12 @@ struct Slow {
 }
 
 struct Parts {
-    /// Whether every call is timed, at the level `all`.
+    /// Whether every call is timed: at the level `all`, and to tell the slow ones.
     times_all: AtomicBool,
+    /// Whether every call that is timed is in the histograms, at the level `all`.
+    records_all: AtomicBool,
     clock: Arc<dyn SystemClock>,
-    /// By the numbers of their kinds.
+    /// By the numbers of their kinds; none where nobody reads them.
     histograms: Vec<Recorder>,
     slow: Arc<Slow>,
     stripes: [Stripe; STRIPES],
@@ -73,40 +85,55 @@ impl std::fmt::Debug for Parts {
 }
 
 impl Detail {
-    /// Changes the level. What was counted stays.
+    /// Changes the level, and the time from which on an operation is slow; 0 if none is. What was
+    /// counted stays.
     ///
     /// # Errors
     /// `Internal` if the histograms cannot be made.
-    pub(crate) fn set_level(&self, level: StatsLevel, clock: &Arc<dyn SystemClock>) -> Result<()> {
-        if level != StatsLevel::Off && self.parts.get().is_none() {
-            let parts = Parts {
-                times_all: AtomicBool::new(false),
+    pub(crate) fn set(
+        &self,
+        level: StatsLevel,
+        slow_micros: u64,
+        clock: &Arc<dyn SystemClock>,
+    ) -> Result<()> {
+        let nanos = slow_micros.saturating_mul(1000);
+        self.slow.from.store(nanos, Ordering::Relaxed);
+        let mode = match (level, nanos) {
+            (StatsLevel::Off, 0) => OFF,
+            (StatsLevel::Off, _) => WATCHES,
+            _ => COUNTS,
+        };
+        let make = |histograms| {
+            Box::new(Parts {
+                times_all: AtomicBool::new(true),
+                records_all: AtomicBool::new(false),
                 clock: Arc::clone(clock),
-                histograms: Recorder::of_all_kinds()?,
+                histograms,
                 slow: Arc::clone(&self.slow),
                 stripes: Default::default(),
-            };
-            // Another thread may have made them: then they are as good.
-            let _ = self.parts.set(Box::new(parts));
+            })
+        };
+        // Another thread may have made them: then they are as good.
+        if mode == COUNTS && self.parts.get().is_none() {
+            let _ = self.parts.set(make(Recorder::of_all_kinds()?));
+        }
+        if mode == WATCHES {
+            self.unread.get_or_init(|| make(Vec::new()));
         }
         if let Some(parts) = self.parts.get() {
-            let times_all = level == StatsLevel::All;
-            parts.times_all.store(times_all, Ordering::Relaxed);
+            let records_all = level == StatsLevel::All;
+            parts.records_all.store(records_all, Ordering::Relaxed);
+            parts
+                .times_all
+                .store(records_all || nanos > 0, Ordering::Relaxed);
             if level == StatsLevel::Sampled {
                 let recorders = parts.histograms.iter().zip(HistogramKind::ALL);
                 let frequent = recorders.filter(|(_, kind)| kind.is_frequent());
                 frequent.for_each(|(recorder, _)| recorder.mark_sample());
             }
         }
-        let is_on = level != StatsLevel::Off;
-        self.is_on.store(is_on, Ordering::Relaxed);
+        self.mode.store(mode, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Changes the time from which on an operation is slow; 0 if none is.
-    pub(crate) fn set_slow(&self, micros: u64) {
-        let nanos = micros.saturating_mul(1000);
-        self.slow.from.store(nanos, Ordering::Relaxed);
     }
 
     /// Has `tell` told of slow operations from now on. Only the first call counts.
@@ -117,10 +144,12 @@ impl Detail {
     /// See [`Statistics::detailed`](super::Statistics::detailed).
     #[inline]
     pub(super) fn on(&self) -> Option<Detailed<'_>> {
-        match self.is_on.load(Ordering::Relaxed) {
-            true => self.parts.get().map(|parts| Detailed(parts)),
-            false => None,
-        }
+        let parts = match self.mode.load(Ordering::Relaxed) {
+            OFF => return None,
+            COUNTS => &self.parts,
+            _ => &self.unread,
+        };
+        parts.get().map(|parts| Detailed(parts))
     }
 
     /// The sum of a counter.
@@ -148,11 +177,13 @@ impl Slow {
             && nanos >= from
             && !is_locked
             && let Some(tell) = self.tell.get()
+            && !TELLS.replace(true)
         {
             tell(&SlowOperationEvent {
                 operation: kind.name(),
                 took: Duration::from_nanos(nanos),
             });
+            TELLS.set(false);
         }
     }
 }
@@ -184,16 +215,27 @@ impl<'a> Detailed<'a> {
         StopWatch {
             detailed: self,
             kind,
+            is_recorded: true,
             began: self.0.clock.monotonic(),
         }
     }
 
+    /// Adds what has happened since the clock of the database was at `began`.
+    pub(crate) fn since(self, kind: HistogramKind, began: Duration) {
+        self.end(Begun {
+            kind,
+            is_recorded: true,
+            began,
+        });
+    }
+
     /// Ends a measurement, and adds it to its histogram.
-    pub(crate) fn end(self, Begun { kind, began }: Begun) {
+    pub(crate) fn end(self, begun: Begun) {
         drop(StopWatch {
             detailed: self,
-            kind,
-            began,
+            kind: begun.kind,
+            is_recorded: begun.is_recorded,
+            began: begun.began,
         });
     }
 
@@ -211,8 +253,20 @@ impl<'a> Detailed<'a> {
             if !self.0.times_all.load(Ordering::Relaxed) {
                 return None;
             }
+            return Some(self.time_other(kind));
         }
         Some(self.time_sample(kind))
+    }
+
+    /// Times a call that is no sample, to be recorded if every one is.
+    #[cold]
+    fn time_other(self, kind: HistogramKind) -> StopWatch<'a> {
+        StopWatch {
+            detailed: self,
+            kind,
+            is_recorded: self.0.records_all.load(Ordering::Relaxed),
+            began: self.0.clock.monotonic(),
+        }
     }
 
     #[cold]
@@ -228,22 +282,29 @@ impl<'a> Detailed<'a> {
 pub(crate) struct StopWatch<'a> {
     detailed: Detailed<'a>,
     kind: HistogramKind,
+    /// Whether it is added to the histogram, and not only judged.
+    is_recorded: bool,
     began: Duration,
 }
 
 /// A measurement that goes on while nothing of the statistics is borrowed.
 pub(crate) struct Begun {
     kind: HistogramKind,
+    is_recorded: bool,
     began: Duration,
 }
 
 impl StopWatch<'_> {
     /// The same measurement, which [`Detailed::end`] ends.
     pub(crate) fn begun(self) -> Begun {
-        let (kind, began) = (self.kind, self.began);
+        let begun = Begun {
+            kind: self.kind,
+            is_recorded: self.is_recorded,
+            began: self.began,
+        };
         // It has nothing to free, and does not end here.
         std::mem::forget(self);
-        Begun { kind, began }
+        begun
     }
 }
 
@@ -253,7 +314,9 @@ impl Drop for StopWatch<'_> {
         let parts = self.detailed.0;
         let took = parts.clock.monotonic().saturating_sub(self.began);
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.detailed.record(self.kind, nanos);
+        if self.is_recorded {
+            self.detailed.record(self.kind, nanos);
+        }
         parts.slow.consider(self.kind, nanos);
     }
 }

@@ -88,6 +88,12 @@ histograms! {
     Merge = "titan.db.merge.micros", Micros;
     /// Writes by calls that delete one key or range.
     Delete = "titan.db.delete.micros", Micros;
+    /// Calls that put a value from a reader, with the reader's own time.
+    PutReader = "titan.db.put_reader.micros", Micros;
+    /// Openings of the database, with the replay of its WAL files.
+    Open = "titan.db.open.micros", Micros;
+    /// Checkpoints.
+    Checkpoint = "titan.db.checkpoint.micros", Micros;
     /// Waits of writes while they were stalled.
     WriteStall = "rocksdb.db.write.stall", Micros;
     /// Flushes.

@@ -15,6 +15,7 @@ use crate::db::core::shared::Shared;
 use crate::db::on_disk::staging::Staging;
 use crate::error::{Error, Result};
 use crate::format::file_name::FileKind;
+use crate::stats::HistogramKind;
 use crate::version::Capture;
 use crate::vfs::{Vfs, link_or_copy, replace_file};
 
@@ -34,6 +35,8 @@ impl Shared {
     /// See [`Db::checkpoint`](crate::Db::checkpoint).
     pub(super) fn checkpoint(&self, target: &Path) -> Result<CheckpointSummary> {
         self.lifecycle.check_not_inherited()?;
+        let detailed = self.opening.statistics.detailed();
+        let _watch = detailed.map(|detailed| detailed.time(HistogramKind::Checkpoint));
         let made = {
             let _one_at_a_time = self.lifecycle.checkpoint();
             let possible = self.check_open().and_then(|()| self.check_not_stopped());

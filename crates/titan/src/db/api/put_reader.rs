@@ -94,6 +94,8 @@ impl ColumnFamily {
         mut value: impl Read,
         options: &WriteOptions,
     ) -> Result<u64> {
+        let detailed = self.core.shared.opening.statistics.detailed();
+        let _watch = detailed.map(|detailed| detailed.time(HistogramKind::PutReader));
         self.put_from(key.as_ref(), &mut value, options)
     }
 

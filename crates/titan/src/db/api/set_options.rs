@@ -179,8 +179,8 @@ impl Shared {
                 .change(&options.of_own_env(), max_open_files);
         }
         let detail = self.opening.statistics.detail();
-        detail.set_slow(options.slow_operation_micros);
-        let leveled = detail.set_level(options.stats_level, &self.opening.clock);
+        let slow = options.slow_operation_micros;
+        let leveled = detail.set(options.stats_level, slow, &self.opening.clock);
         self.opening.options.store(Arc::new(options));
         leveled
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::kept_memtables::KeptMemtables;
 use super::replay::{self, Replayed};
@@ -43,7 +44,7 @@ use crate::gc::punch::measure_holes;
 use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
 use crate::options::Options;
-use crate::stats::{Listeners, Statistics, notify, span};
+use crate::stats::{HistogramKind, Listeners, Statistics, StatsLevel, notify, span};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{
@@ -55,6 +56,7 @@ use crate::write::wal_set::WalSet;
 
 /// Opens or creates the database in `dir`; see [`Db::open`](crate::Db::open).
 pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
+    let began = beginning(options);
     let core = Core {
         shared: Arc::new(recover(
             dir,
@@ -81,15 +83,38 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
         std::mem::forget(Arc::clone(shared));
     }
     crate::db::jobs::background::start(&core)?;
+    note_time(&core, began);
     Ok(core)
 }
 
 /// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what it
 /// writes stays in memory.
 pub(crate) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
+    let began = beginning(options);
     let files = Arc::clone(&options.db.vfs);
-    let shared = recover_in_memory(dir, options, std::convert::identity, files)?;
-    Ok(idle(shared))
+    let core = idle(recover_in_memory(
+        dir,
+        options,
+        std::convert::identity,
+        files,
+    )?);
+    note_time(&core, began);
+    Ok(core)
+}
+
+/// When an opening began, if it is to be timed.
+fn beginning(options: &Options) -> Option<Duration> {
+    let db = &options.db;
+    let is_timed = db.stats_level != StatsLevel::Off || db.slow_operation_micros > 0;
+    is_timed.then(|| db.clock.monotonic())
+}
+
+/// Adds the time of an opening to the statistics of what was opened.
+fn note_time(core: &Core, began: Option<Duration>) {
+    let detailed = core.shared.opening.statistics.detailed();
+    if let Some((detailed, began)) = detailed.zip(began) {
+        detailed.since(HistogramKind::Open, began);
+    }
 }
 
 /// The database of a captured moment.
@@ -173,9 +198,9 @@ fn recover(
     }
     let resolved = kept.resolve(options, &names)?;
     let options = &resolved.options;
+    let slow = options.db.slow_operation_micros;
     let detail = statistics.detail();
-    detail.set_level(options.db.stats_level, &options.db.clock)?;
-    detail.set_slow(options.db.slow_operation_micros);
+    detail.set(options.db.stats_level, slow, &options.db.clock)?;
     let mut versions = match state {
         Some(state) => state.into_set(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))?,
         None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
