@@ -41,7 +41,7 @@
 //! | combine values, drop expired ones | [`merge`], [`CompactionFilter`], [`TimeToLive`] |
 //! | know what happens | [`Metrics`], [`Statistics`], [`PerfContext`], [`EventListener`] |
 //! | know what takes space | [`SpaceReport`] |
-//! | check, repair, inspect, downgrade | the crate `titan-tools` |
+//! | check, repair, inspect, downgrade | the crate `titandb-tools` |
 //! | run on another file system | [`vfs`] |
 //! | read on, a page for each question | [`guides`] |
 //!

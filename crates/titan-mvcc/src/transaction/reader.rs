@@ -17,7 +17,7 @@ impl Retryable for Error {
 
 /// The rows of a scan, as a [`Reader`] returns them.
 fn rows<'r>(scan: impl Iterator<Item = Result<Row>> + 'r) -> Rows<'r, Error> {
-    Box::new(scan.map(|row| row.map(|row| (Bytes::from(row.key), row.value))))
+    Rows::new(scan.map(|row| row.map(|row| (Bytes::from(row.key), row.value))))
 }
 
 macro_rules! reader {

@@ -1,5 +1,7 @@
 //! One interface for everything that reads: a family as it is now, a snapshot, a transaction.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use super::handle::Transaction;
@@ -9,10 +11,31 @@ use crate::lazy_value::LazyValue;
 use crate::read::{Cursor, End, ReadOptions, Snapshot};
 
 /// Rows in order, as a scan returns them: a key and its value, which is not read yet.
-pub type Rows<'r, E> = Box<dyn Iterator<Item = Result<(Bytes, LazyValue), E>> + 'r>;
+pub struct Rows<'r, E>(Box<dyn Iterator<Item = Result<(Bytes, LazyValue), E>> + 'r>);
+
+impl<'r, E> Rows<'r, E> {
+    /// The rows of an iterator.
+    pub fn new(rows: impl Iterator<Item = Result<(Bytes, LazyValue), E>> + 'r) -> Self {
+        Rows(Box::new(rows))
+    }
+}
+
+impl<E> Iterator for Rows<'_, E> {
+    type Item = Result<(Bytes, LazyValue), E>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+impl<E> fmt::Debug for Rows<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rows")
+    }
+}
 
 /// Reads keys and ranges. Code that only reads can take one, and then works on the present, on a
-/// snapshot and within a transaction, of this crate and of `titan-mvcc`.
+/// snapshot and within a transaction, of this crate and of `titandb-mvcc`.
 ///
 /// In this crate a [`ColumnFamily`] (and a [`Db`](crate::Db), as its family `default`) reads the
 /// present; [`Snapshot::of`] and [`Transaction::of`] read a family as those see it.
@@ -211,7 +234,7 @@ fn rows<'r>(mut cursor: impl Cursor + 'r, from: End) -> Result<Rows<'r, Error>> 
     }
     cursor.begin(from)?;
     let mut left = row(&cursor);
-    Ok(Box::new(std::iter::from_fn(move || {
+    Ok(Rows::new(std::iter::from_fn(move || {
         let next = left.take()?;
         if next.is_ok() {
             left = match cursor.advance(from) {

@@ -69,6 +69,16 @@ impl Snapshot {
         family.multi_get_with(keys, &self.options())
     }
 
+    /// Many keys, each with its own result; no value in a blob file is read: see
+    /// [`ColumnFamily::multi_get_lazy`].
+    pub fn multi_get_lazy<K: AsRef<[u8]>>(
+        &self,
+        family: &ColumnFamily,
+        keys: &[K],
+    ) -> Vec<Result<Option<LazyValue>>> {
+        family.multi_get_lazy_with(keys, &self.options())
+    }
+
     /// Whether `key` has a value: see [`ColumnFamily::contains_key`].
     pub fn contains_key(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<bool> {
         family.contains_key_with(key, &self.options())

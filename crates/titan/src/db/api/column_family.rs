@@ -426,7 +426,8 @@ impl ColumnFamily {
     /// are, unless a merge, a filter or changed separation rewrites them.
     ///
     /// `end` itself is compacted, where [`ColumnFamily::delete_range`] and
-    /// [`ColumnFamily::approximate_size`] leave it out; and only here a range has open ends.
+    /// [`ColumnFamily::approximate_size`] leave it out; and only here a range has open ends. The
+    /// bounds are slices, not `AsRef`: of what type a plain `None` is could not be inferred.
     ///
     /// # Errors
     /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes
@@ -445,7 +446,8 @@ impl ColumnFamily {
     }
 
     /// Collects the garbage of the blob files that have values of the keys in `begin..=end`, or had
-    /// when it began; absent bounds are infinite. Afterwards none of them has more garbage than the
+    /// when it began; absent bounds, which are slices as for [`ColumnFamily::compact_range`], are
+    /// infinite. Afterwards none of them has more garbage than the
     /// threshold of `options`, except for what iterators still see, what is in damaged files, and
     /// what arose meanwhile. It works also where `enable_blob_garbage_collection` is off, and while
     /// collecting is paused. Returns a summary when it is done.
