@@ -46,3 +46,16 @@ fn files_that_are_named_exist() {
 fn links_of_documents_lead_somewhere() {
     assert_none(&words::links(&workspace()));
 }
+
+/// A registry shows the page of a package without the files around it.
+#[test]
+fn pages_of_libraries_link_to_no_files() {
+    for name in ["titan", "titan-ime", "titan-mvcc", "titan-tools"] {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+        let page = std::fs::read_to_string(page.join("README.md")).unwrap();
+        for link in page.split("](").skip(1) {
+            assert!(link.starts_with("https://"), "{name}: {link}");
+        }
+        assert!(page.contains("[dependencies]"), "{name}");
+    }
+}
