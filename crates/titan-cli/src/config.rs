@@ -3,7 +3,8 @@
 //! A table `[db]`, a table `[default]`, and a table `[families.NAME]` for each family that differs
 //! from `[default]`: options it does not mention are as in `[default]`. Options that the file
 //! mentions are set; for those it does not mention, a database keeps the values it has. Sizes may
-//! have units (`sizes`), and built-in objects have names (`written`).
+//! have units (`sizes`), and built-in objects have names (`written`): `merge_operator = "max"`, or
+//! `merge_operator = { replace = "max" }` in place of another one that is recorded.
 
 mod sizes;
 mod written;
@@ -213,6 +214,17 @@ mod tests {
             name.contains("line 2 (`merge_operator") && name.contains("there are uint64add"),
             "{name}"
         );
+        for value in ["5", "{ replace = 5 }", "{ name = \"max\" }", "[\"max\"]"] {
+            let no_name = said(&format!("[default]\nmerge_operator = {value}\n"));
+            assert!(
+                no_name.contains("line 2 (`merge_operator") && no_name.contains("expected a name"),
+                "{no_name}"
+            );
+        }
+        for name in ["uint64add:junk", "max:x", "stringappend "] {
+            let loose = said(&format!("[default]\nmerge_operator = \"{name}\"\n"));
+            assert!(loose.contains(&format!("no operator `{name}`")), "{loose}");
+        }
         let no_toml = said("[db\n");
         assert!(no_toml.contains("line 1"), "{no_toml}");
     }

@@ -39,7 +39,7 @@ pub(crate) fn open_with(
     access: Access,
     listeners: Vec<Arc<dyn EventListener>>,
 ) -> Result<Db> {
-    let mut options = config::options(global)?;
+    let mut options = options(path, global)?;
     options.db.listeners.extend(listeners);
     options.db.create_if_missing = access == Access::Create;
     options
@@ -66,6 +66,40 @@ pub(crate) fn open_with(
     }?;
     output::tell_taken_options(db.taken_options(), global.json);
     Ok(db)
+}
+
+/// The options of `--config` for the database there. A family that exists keeps the merge operator
+/// and the prefix extractor that are recorded for it, unless its own table names others: those of
+/// `[default]` are for new families.
+pub(crate) fn options(path: &Path, global: &Global) -> Result<Options> {
+    let mut options = config::options(global)?;
+    let of_default = (
+        options.default.merge_operator.clone(),
+        options.default.prefix_extractor.clone(),
+    );
+    if options.families.is_empty() || matches!(of_default, (None, None)) {
+        return Ok(options);
+    }
+    // If the directory is wrong, opening it reports the error.
+    let names = Db::list_column_families(path, &options).unwrap_or_default();
+    for name in names {
+        let Some(family) = options.families.get_mut(&name) else {
+            continue;
+        };
+        if is_same(&family.merge_operator, &of_default.0) {
+            family.merge_operator = None;
+        }
+        if is_same(&family.prefix_extractor, &of_default.1) {
+            family.prefix_extractor = None;
+        }
+    }
+    Ok(options)
+}
+
+fn is_same<T: ?Sized>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+    one.as_ref()
+        .zip(other.as_ref())
+        .is_some_and(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 /// Says on standard error that an opening found damage in the WAL and went on.
@@ -135,10 +169,33 @@ pub(crate) fn family_or_all(db: &Db, name: Option<&str>) -> Result<Vec<ColumnFam
     }
 }
 
+/// The most bytes of the name of a new family: as of a file's.
+const MAX_NAME: usize = 255;
+
+/// Takes a name for a new family. An empty one is that of a variable which is not set; one with
+/// control characters cannot be listed on a line.
+///
+/// # Errors
+/// The reason for which it is refused.
+pub(crate) fn new_name(text: &str) -> std::result::Result<String, &'static str> {
+    if text.is_empty() {
+        Err("the name is empty")
+    } else if text.len() > MAX_NAME {
+        Err("the name has more than 255 bytes")
+    } else if text.contains(char::is_control) {
+        Err("the name has a control character, such as a line feed")
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
 /// The family of this name; if it is missing, it is created with the options configured for it.
 pub(crate) fn family_or_new(db: &Db, name: Option<&str>, global: &Global) -> Result<ColumnFamily> {
     match name {
         Some(name) if db.column_family(name).is_none() => {
+            let name = &*new_name(name).map_err(|why| {
+                Error::invalid_argument(format!("no column family is created: {why}"))
+            })?;
             db.create_column_family(name, config::options(global)?.family(name).clone())
         }
         _ => family(db, name),

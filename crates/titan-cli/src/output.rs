@@ -197,6 +197,17 @@ pub(crate) fn led_to_it(error: &Error, kind: ErrorKind) -> bool {
     })
 }
 
+/// Says how a file of options replaces what is recorded with a family.
+pub(crate) fn suggest_replacing(refused: &Error) {
+    let field = match refused.message().contains("merge_operator") {
+        true => "merge_operator",
+        false => "prefix_extractor",
+    };
+    advise(&format!(
+        "in the file of --config that is: {field} = {{ replace = \"NAME\" }}"
+    ));
+}
+
 /// Says that a bug is no damage, and what helps those who mend it.
 pub(crate) fn suggest_report() {
     advise("this is a bug of titan, not damage to the database; please report it with this text");

@@ -52,6 +52,33 @@ pub(super) struct Written {
 struct Objects {
     merge_operator: Option<Arc<dyn MergeOperator>>,
     prefix_extractor: Option<Arc<dyn PrefixExtractor>>,
+    /// Those that replace recorded ones.
+    replacing: Vec<&'static str>,
+}
+
+/// An object by its name: `"max"`; or `{ replace = "max" }`, in place of a recorded one.
+struct Named<'a> {
+    name: &'a str,
+    replaces: bool,
+}
+
+impl<'a> Named<'a> {
+    fn of(value: &'a DeValue<'a>) -> Result<Self, String> {
+        let wrong = || "expected a name, or { replace = \"NAME\" }".to_owned();
+        if let Some(name) = value.as_str() {
+            return Ok(Named {
+                name,
+                replaces: false,
+            });
+        }
+        let table = value.as_table().filter(|table| table.len() == 1);
+        let replace = table.and_then(|table| table.get("replace"));
+        let name = replace.and_then(|name| name.get_ref().as_str());
+        Ok(Named {
+            name: name.ok_or_else(wrong)?,
+            replaces: true,
+        })
+    }
 }
 
 impl Written {
@@ -77,10 +104,12 @@ impl Written {
                     Fault::new(text, Some(span.clone()), format!("{key}: {message}"))
                 };
                 let said = value.get_ref().as_str();
+                let object = || Named::of(value.get_ref());
                 match (family, key) {
                     (Some(family), MERGE_OPERATOR | PREFIX_EXTRACTOR) => {
                         let objects = objects.entry(family.to_owned()).or_default();
-                        objects.set(key, said.unwrap_or_default()).map_err(fault)?;
+                        let named = object().map_err(fault)?;
+                        objects.set(key, named).map_err(fault)?;
                     }
                     _ if options.iter().any(|o| o.name == key && o.is_bytes()) => {
                         if let Some(said) = said {
@@ -150,16 +179,25 @@ impl Objects {
         Objects {
             merge_operator: self.merge_operator.or_else(operator),
             prefix_extractor: self.prefix_extractor.or_else(extractor),
+            replacing: self.replacing,
         }
     }
 
     fn give_to(self, family: &mut ColumnFamilyOptions) {
         family.merge_operator = self.merge_operator;
         family.prefix_extractor = self.prefix_extractor;
+        family.stated = family.stated.clone().and(&self.replacing);
     }
 
     /// Sets an object by its name.
-    fn set(&mut self, key: &str, name: &str) -> Result<(), String> {
+    fn set(&mut self, key: &str, named: Named<'_>) -> Result<(), String> {
+        let Named { name, replaces } = named;
+        if replaces {
+            self.replacing.push(match key {
+                MERGE_OPERATOR => MERGE_OPERATOR,
+                _ => PREFIX_EXTRACTOR,
+            });
+        }
         if key == MERGE_OPERATOR {
             let operator = builtin::by_name(name).ok_or_else(|| {
                 format!(

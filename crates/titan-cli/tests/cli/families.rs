@@ -57,6 +57,27 @@ fn families_are_created_listed_and_dropped() {
     assert!(!place.path("nowhere").exists());
 }
 
+/// An empty name is that of a variable which is not set.
+#[test]
+fn a_name_that_no_list_can_show_is_refused() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    let long = "n".repeat(256);
+    for (name, why) in [
+        ("", "is empty"),
+        ("two\nlines", "control character"),
+        (&*long, "more than 255 bytes"),
+    ] {
+        let said = place.fails(2, &["families", "create", "db", name]);
+        assert!(said.contains(why), "{said}");
+        // The family of an entry is created, too.
+        let said = place.fails(1, &["put", "db", "--cf", name, "k", "v"]);
+        assert!(said.contains(why), "{said}");
+    }
+    assert_eq!(place.text(&["families", "list", "db"]), "default\n");
+    place.ok(&["families", "create", "db", &long[1..]]);
+}
+
 #[test]
 fn families_of_a_store_are_not_changed_by_accident() {
     let place = Place::new();

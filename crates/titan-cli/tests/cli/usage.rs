@@ -76,6 +76,55 @@ fn a_configuration_has_sizes_with_units_and_names_of_objects() {
     );
     let said = place.refused(&["get", "db", "k", "--config", "other.toml"]);
     assert!(said.contains("UInt64AddOperator"), "{said}");
+    // The advice can be followed.
+    assert!(said.contains("merge_operator = { replace = "), "{said}");
+    place.write(
+        "replaced.toml",
+        "[families.counts]\nmerge_operator = { replace = \"max\" }\n\
+         prefix_extractor = { replace = \"fixed:1\" }\n",
+    );
+    place.ok(&["put", "db", "k", "v", "--config", "replaced.toml"]);
+    let kept = place.json(&["options", "db", "--json"]);
+    let names = &kept["recorded_names"]["counts"];
+    assert_eq!(names["merge_operator"], "MaxOperator", "{kept}");
+    assert_eq!(names["prefix_extractor"], "rocksdb.FixedPrefix.1", "{kept}");
+}
+
+/// The operator of `[default]` is for new families: one that exists has its own data.
+#[test]
+fn the_objects_of_default_replace_none_that_are_recorded() {
+    let place = Place::new();
+    place.write(
+        "first.toml",
+        "[families.counts]\nmerge_operator = \"uint64add\"\n",
+    );
+    place.ok(&[
+        "put",
+        "db",
+        "--cf",
+        "counts",
+        "k",
+        "1",
+        "--config",
+        "first.toml",
+    ]);
+    place.write(
+        "second.toml",
+        "[default]\nmerge_operator = \"stringappend\"\n\
+         [families.counts]\nblock_size = \"8 KiB\"\n[families.new]\nblock_size = \"8 KiB\"\n",
+    );
+    for args in [&["put", "db", "k", "1"][..], &["get", "db", "k"]] {
+        place.ok(&[args, &["--config", "second.toml"]].concat());
+    }
+    let kept = place.json(&["options", "db", "--json"]);
+    let operator = |family: &str| kept["recorded_names"][family]["merge_operator"].clone();
+    assert_eq!(operator("default"), "StringAppendOperator", "{kept}");
+    assert_eq!(operator("counts"), "UInt64AddOperator", "{kept}");
+    assert_eq!(operator("new"), "StringAppendOperator", "{kept}");
+    assert_eq!(
+        kept["options"]["families"]["counts"]["block_size"], 8192,
+        "{kept}"
+    );
 }
 
 #[test]

@@ -36,6 +36,12 @@ impl Stated {
         }
     }
 
+    /// The same fields, and these.
+    pub fn and(mut self, names: &[&'static str]) -> Self {
+        self.names.extend_from_slice(names);
+        self
+    }
+
     /// Whether the field of this name is stated, whatever its value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.all || self.names.contains(&name)

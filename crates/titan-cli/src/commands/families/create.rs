@@ -18,7 +18,8 @@ use crate::{config, owner};
 pub(super) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// The name of the family.
+    /// The name of the family: a line of up to 255 bytes.
+    #[arg(value_parser = open::new_name)]
     name: String,
     /// Change also a store of versions or a volume of TiFS, which that may damage.
     #[arg(long)]
