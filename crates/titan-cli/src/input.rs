@@ -115,6 +115,11 @@ impl Input {
         Ok(self)
     }
 
+    /// Its bytes, if that is known.
+    pub(crate) fn size(&self) -> Option<u64> {
+        (self.size > 0).then_some(self.size)
+    }
+
     /// All of it.
     ///
     /// # Errors

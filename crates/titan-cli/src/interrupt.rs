@@ -14,10 +14,25 @@ use crate::{output, status};
 
 /// Facts for the time when the signal comes.
 struct State {
-    /// The last bar, and whether it counts bytes.
-    bar: Option<(WeakProgressBar, bool)>,
+    /// What the signal tells of.
+    told: Option<Told>,
     close: Option<Close>,
 }
+
+/// What the signal tells of.
+enum Told {
+    /// How far a bar is, which counts bytes or other things; the look, if there is one, moves it.
+    Bar {
+        bar: WeakProgressBar,
+        of_bytes: bool,
+        look: Option<Look>,
+    },
+    /// The name of a command that has no steps.
+    Name(&'static str),
+}
+
+/// Finds how far a command is.
+type Look = Box<dyn Fn() -> u64 + Send>;
 
 /// Closes what a command has open. The command then ends by itself.
 type Close = Box<dyn Fn() -> Result<()> + Send>;
@@ -26,7 +41,7 @@ type Close = Box<dyn Fn() -> Result<()> + Send>;
 static HAS_COME: AtomicBool = AtomicBool::new(false);
 
 static STATE: Mutex<State> = Mutex::new(State {
-    bar: None,
+    told: None,
     close: None,
 });
 
@@ -36,7 +51,29 @@ fn state() -> MutexGuard<'static, State> {
 
 /// From now on, the signal tells how far this bar is.
 pub(crate) fn watch(bar: &ProgressBar, of_bytes: bool) {
-    state().bar = Some((bar.downgrade(), of_bytes));
+    tell_of(Told::Bar {
+        bar: bar.downgrade(),
+        of_bytes,
+        look: None,
+    });
+}
+
+/// The same of a bar over bytes, whose position the signal finds by a look.
+pub(crate) fn watch_by(bar: &ProgressBar, look: impl Fn() -> u64 + Send + 'static) {
+    tell_of(Told::Bar {
+        bar: bar.downgrade(),
+        of_bytes: true,
+        look: Some(Box::new(look)),
+    });
+}
+
+/// From now on, the signal says that this command was interrupted.
+pub(crate) fn name(command: &'static str) {
+    tell_of(Told::Name(command));
+}
+
+fn tell_of(told: Told) {
+    state().told = Some(told);
     catch();
 }
 
@@ -77,17 +114,33 @@ fn catch() {
 
 fn interrupted() {
     HAS_COME.store(true, Ordering::Relaxed);
-    let State { bar, close } = {
+    let State { told, close } = {
         let mut state = state();
         State {
-            bar: state.bar.take(),
+            told: state.told.take(),
             close: state.close.take(),
         }
     };
-    if let Some((bar, of_bytes)) = bar
-        && let Some(bar) = bar.upgrade()
-    {
-        tell(&bar, of_bytes);
+    match told {
+        Some(Told::Bar {
+            bar,
+            of_bytes,
+            look,
+        }) => {
+            if let Some(bar) = bar.upgrade() {
+                if let Some(look) = look {
+                    bar.set_position(look());
+                }
+                tell(&bar, of_bytes);
+            }
+        }
+        Some(Told::Name(command)) if output::is_json() => {
+            output::tell(json!({ "interrupted": { "step": command } }));
+        }
+        Some(Told::Name(command)) => {
+            output::tell(format_args!("titan: interrupted: {command}"));
+        }
+        None => {}
     }
     match close.map(|close| close()) {
         Some(Ok(())) => {}

@@ -1,6 +1,6 @@
 //! `titan checkpoint`: copies the database as it is now into another directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use titan::Result;
@@ -8,6 +8,8 @@ use titan::Result;
 use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
+use crate::progress::Looking;
+use crate::usage;
 
 /// Copy the database, as it is now, into another directory
 ///
@@ -30,7 +32,12 @@ const EXAMPLES: &str = "Examples:
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let db = open::open(&args.db, global, Access::Copy)?;
-    let summary = db.checkpoint(&args.dir)?;
+    let made = args.dir.clone();
+    let total = usage::disk_usage(&args.db)?.data_bytes();
+    let progress = Looking::new("checkpoint", Some(total), move || bytes_made(&made));
+    let summary = db.checkpoint(&args.dir);
+    drop(progress);
+    let summary = summary?;
     db.close()?;
     let mut out = Out::new();
     if global.json {
@@ -47,4 +54,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The bytes of a checkpoint that has its name, or is made under a temporary one.
+fn bytes_made(dir: &Path) -> u64 {
+    let mut temporary = dir.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let made = [dir, Path::new(&temporary)].map(usage::disk_usage);
+    let made = made.into_iter().filter_map(|usage| usage.ok());
+    made.map(|usage| usage.data_bytes()).sum()
 }

@@ -16,7 +16,7 @@ use crate::confirm::Consent;
 use crate::global::Global;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{input, keys, owner};
+use crate::{input, interrupt, keys, owner, progress};
 
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -65,6 +65,7 @@ const EXAMPLES: &str = "Examples:
   titan scan photos.db --prefix Pic --keys-only --hex | titan delete photos.db --from-file -";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    interrupt::name("delete");
     let key = args.key.as_deref().map(keys::parse).transpose()?;
     // The list is read before the database is opened: the process at the other end of a pipe may
     // have the database open.
@@ -76,9 +77,12 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     owner::refuse_owned(&db, args.force)?;
     let family = open::family(&db, args.cf.as_deref())?;
     if let Some(listed) = &listed {
-        delete(&db, &family, listed.keys())?;
+        let done = progress::operations("delete", Some(listed.count));
+        let deleted = delete(&db, &family, listed.keys(), |keys| done.inc(keys));
+        done.finish_and_clear();
+        deleted?;
     } else if let Some(key) = key {
-        delete(&db, &family, [Ok(key)])?;
+        delete(&db, &family, [Ok(key)], |_| {})?;
     } else {
         args.range.delete(&db, &family, &args.consent)?;
     }
@@ -96,16 +100,20 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Deletes in batches; the last one is synced, and so are all before it.
+/// Deletes in batches; the last one is synced, and so are all before it. Tells how many keys each of
+/// them has.
 fn delete(
     db: &Db,
     family: &ColumnFamily,
     keys: impl IntoIterator<Item = Result<Vec<u8>>>,
+    done: impl Fn(u64),
 ) -> Result<()> {
     let mut batch = WriteBatch::new();
     for key in keys {
         if batch.size_bytes() >= BATCH_BYTES {
+            let keys = batch.count();
             db.write(std::mem::take(&mut batch), &WriteOptions::default())?;
+            done(keys.into());
         }
         batch.delete(family, &key?)?;
     }

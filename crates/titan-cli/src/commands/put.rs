@@ -9,7 +9,7 @@ use titan::{Error, Result, WriteOptions};
 use crate::global::Global;
 use crate::input::Input;
 use crate::open::{self, Access};
-use crate::{keys, owner};
+use crate::{interrupt, keys, owner, progress};
 
 /// Store an entry
 ///
@@ -55,6 +55,7 @@ const EXAMPLES: &str = "Examples:
   titan put notes.db -- -5 minus           # -- before a key that begins with a dash";
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    interrupt::name("put");
     let key = keys::parse(&args.entry.key)?;
     let source = args.entry.source()?;
     let db = open::open(&args.db, global, Access::Create)?;
@@ -63,7 +64,10 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let synced = WriteOptions::synced();
     match source {
         Source::Input(input) if family.options().enable_blob_files => {
-            family.put_reader_with(&key, input, &synced)?;
+            let bar = progress::bytes("put", input.size());
+            let put = family.put_reader_with(&key, bar.wrap_read(input), &synced);
+            bar.finish_and_clear();
+            put?;
         }
         source => family.put_with(&key, source.read()?, &synced)?,
     }

@@ -4,14 +4,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 use titan::{Bytes, DbIterator, ReadOptions, Result};
 
 use crate::entries::Entries;
 use crate::global::Global;
-use crate::keys;
 use crate::open::{self, Access};
 use crate::output;
+use crate::{keys, progress};
 
 /// Print entries in the order of their keys
 ///
@@ -78,7 +79,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let db = open::open(&args.db, global, Access::Read)?;
     let mut iterator = open::family(&db, args.cf.as_deref())?.iter(&options)?;
     let mut entries = Entries::new(global.json, args.hex);
-    let printed = print(&mut iterator, args, &mut entries);
+    let read = progress::undrawn("scan", None);
+    let printed = print(&mut iterator, args, &mut entries, &read);
     drop(iterator);
     match printed {
         // The reader of the output has closed it; the database is closed as after a complete scan.
@@ -88,7 +90,12 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     entries.status()
 }
 
-fn print(iterator: &mut DbIterator, args: &Args, entries: &mut Entries) -> Result<()> {
+fn print(
+    iterator: &mut DbIterator,
+    args: &Args,
+    entries: &mut Entries,
+    done: &ProgressBar,
+) -> Result<()> {
     let mut left = args.limit.unwrap_or(u64::MAX);
     if left > 0 {
         if args.reverse {
@@ -111,6 +118,7 @@ fn print(iterator: &mut DbIterator, args: &Args, entries: &mut Entries) -> Resul
         };
         let (value, columns) = value.unzip();
         entries.print_with(iterator.key(), value.as_deref(), columns.flatten().as_ref())?;
+        done.inc(1);
         left -= 1;
         if left > 0 {
             step(iterator, args)?;
