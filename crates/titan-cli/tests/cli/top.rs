@@ -29,6 +29,17 @@ fn one_page_shows_a_database_in_use() {
         "{text}"
     );
     assert!(!text.contains('\u{1b}'), "{text}");
+    for n in 0..3 {
+        db.create_column_family(&format!("empty{n}"), Default::default())
+            .unwrap();
+    }
+    let text = place.text(&["top", "db", "--once", "--families", "2"]);
+    assert_eq!(text.matches("Column family ").count(), 2, "{text}");
+    assert!(text.contains("Column family default"), "{text}");
+    assert!(
+        text.ends_with("2 more column families, smaller ones\n"),
+        "{text}"
+    );
     db.close().unwrap();
     let page = place.json(&["top", "db", "--once", "--json"]);
     assert_eq!(page["moment"]["sequence"], 10, "{page}");

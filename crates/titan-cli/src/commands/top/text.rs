@@ -1,5 +1,6 @@
 //! A page for people.
 
+use std::cmp::Reverse;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,7 +10,8 @@ use super::sample::Page;
 use crate::levels;
 use crate::output::{self, Out, Table};
 
-pub(super) fn print(page: &Page<'_>, db: &Path, out: &mut Out) -> Result<()> {
+/// Prints a page with the `most` largest families.
+pub(super) fn print(page: &Page<'_>, db: &Path, most: usize, out: &mut Out) -> Result<()> {
     out.line(heading(page, db))?;
     let rates = page.rates;
     let growth = |of: fn(&super::sample::Rates) -> f64| {
@@ -30,11 +32,20 @@ pub(super) fn print(page: &Page<'_>, db: &Path, out: &mut Out) -> Result<()> {
         growth(|r| r.garbage_bytes),
     ]);
     out.line(table)?;
-    for family in page.families {
+    let mut families: Vec<&FamilyMetrics> = page.families.iter().collect();
+    // Stable, so that families of the same size do not move from page to page.
+    families.sort_by_key(|family| Reverse(family.table_bytes() + family.blob_bytes));
+    for family in families.iter().take(most) {
         out.line("")?;
         print_family(family, out)?;
     }
-    Ok(())
+    match families.len().saturating_sub(most) {
+        0 => Ok(()),
+        more => out.line(format_args!(
+            "\n{} more column families, smaller ones",
+            output::count(more as u64)
+        )),
+    }
 }
 
 fn heading(page: &Page<'_>, db: &Path) -> String {
