@@ -47,7 +47,7 @@ fn examples(help: &str) -> Vec<String> {
 fn ending(line: &str) -> String {
     match line.starts_with("titan top ") && !line.contains("--once") {
         true => format!("{line} --once"),
-        false => line.to_owned(),
+        false => line.replace(" --every 1h", ""),
     }
 }
 

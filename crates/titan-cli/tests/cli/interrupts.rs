@@ -188,3 +188,22 @@ fn an_interrupted_input_leaves_no_value() {
     drop(input);
     assert_eq!(place.ok(&["get", "db", "before"]), b"1");
 }
+
+#[test]
+fn an_interrupted_record_of_space_keeps_its_samples() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    let args = ["space", "db", "--record", "space.jsonl", "--every", "1h"];
+    let mut command = place.command(&args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // Then the sample is taken, and the command waits.
+    let mut line = String::new();
+    let mut shown = BufReader::new(child.stdout.take().unwrap());
+    shown.read_line(&mut line).unwrap();
+    assert!(line.contains("WAL"), "{line}");
+    let said = interrupted(child);
+    assert!(said.contains("titan: interrupted: space: "), "{said}");
+    let recorded = fs::read_to_string(place.path("space.jsonl")).unwrap();
+    assert_eq!(recorded.lines().count(), 1, "{recorded}");
+}

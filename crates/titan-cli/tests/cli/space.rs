@@ -106,6 +106,47 @@ fn a_page_needs_nothing_else() {
     assert!(said.starts_with("titan: not found: "), "{said}");
 }
 
+/// A database remembers no report; the file of the user does.
+#[test]
+fn a_page_shows_how_space_went() {
+    let place = Place::new();
+    let args = ["space", "db", "--record", "space.jsonl", "--html", "x.html"];
+    place.write("tree/a", vec![1; 50_000]);
+    place.ok(&["load", "db", "tree"]);
+    place.ok(&["compact", "db"]);
+    place.ok(&args);
+    place.write("more/b", vec![2; 90_000]);
+    place.ok(&["load", "db", "more"]);
+    place.ok(&["compact", "db"]);
+    place.ok(&args);
+    let recorded = fs::read_to_string(place.path("space.jsonl")).unwrap();
+    let samples: Vec<serde_json::Value> = recorded
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let blobs = |n: usize| samples[n]["blob_bytes"].as_u64().unwrap();
+    assert_eq!(samples.len(), 2, "{recorded}");
+    assert!(
+        blobs(0) > 50_000 && blobs(1) > blobs(0) + 90_000,
+        "{recorded}"
+    );
+    let page = fs::read_to_string(place.path("x.html")).unwrap();
+    assert!(
+        page.contains("<h2>How it went</h2>\n<p>2 samples from "),
+        "{page}"
+    );
+    assert_eq!(page.matches("<polygon").count(), 5, "{page}");
+    for outside in ["http", "src=", "href=", "url(", "<script", "NaN"] {
+        assert!(!page.contains(outside), "{outside}: {page}");
+    }
+
+    fs::write(place.path("space.jsonl"), "no sample\n").unwrap();
+    let said = place.refused(&args);
+    assert!(said.contains("line 1 is no sample"), "{said}");
+    let said = place.fails(2, &["space", "db", "--every", "1s"]);
+    assert!(said.contains("--record"), "{said}");
+}
+
 #[test]
 fn holes_are_a_part_of_their_own() {
     let place = Place::new();

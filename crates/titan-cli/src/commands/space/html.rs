@@ -6,6 +6,8 @@ use std::fmt::{self, Display, Write};
 use titan::{BlobFileSpace, FamilySpace, SpaceReport};
 
 use super::advice::advice;
+use super::chart;
+use super::history::Sample;
 use super::parts::{age, holder_name, parts, percent};
 use crate::output;
 
@@ -15,15 +17,16 @@ const LEGEND: &str = "<caption><span class=\"key live\"></span>live \
     <span class=\"key garbage\"></span>garbage \
     <span class=\"key hole\"></span>freed as holes</caption>\n";
 
-/// The page. `title` is the path of the database.
-pub(super) fn page(report: &SpaceReport, title: &str) -> String {
+/// The page. `title` is the path of the database; `history` has earlier samples of its space, the
+/// oldest first.
+pub(super) fn page(report: &SpaceReport, history: &[Sample], title: &str) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.
-    let _ = write(report, title, &mut page);
+    let _ = write(report, history, title, &mut page);
     page
 }
 
-fn write(report: &SpaceReport, title: &str, page: &mut String) -> fmt::Result {
+fn write(report: &SpaceReport, history: &[Sample], title: &str, page: &mut String) -> fmt::Result {
     let title = Escaped(title);
     write!(
         page,
@@ -33,6 +36,7 @@ fn write(report: &SpaceReport, title: &str, page: &mut String) -> fmt::Result {
          <h1>What occupies disk space</h1>\n<p>{title}</p>\n"
     )?;
     write_whole(report, page)?;
+    chart::write(history, page)?;
     write_holders(report, page)?;
     write_advice(report, page)?;
     for family in &report.families {
@@ -232,7 +236,7 @@ mod tests {
             families: vec![family],
             ..SpaceReport::default()
         };
-        let page = page(&report, "a\"b&c");
+        let page = page(&report, &[], "a\"b&c");
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)"), "{page}");
         assert!(page.contains("<p>a&quot;b&amp;c</p>"), "{page}");
@@ -252,6 +256,7 @@ mod tests {
             .map(|part| part.class)
             .chain(of_bars)
             .chain(of_legend)
+            .chain(chart::LAYERS.map(|(class, ..)| class))
             .collect();
         assert!(classes.len() >= 12, "{classes:?}");
         for class in classes {
