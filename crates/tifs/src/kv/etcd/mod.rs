@@ -195,7 +195,7 @@ impl EtcdKv {
     }
 
     /// Nobody renews the lease any more, or drops what was replaced.
-    #[cfg(test)]
+    #[cfg(all(test, workspace))]
     pub(in crate::kv) fn stop_upkeep(&self) {
         self.upkeep.lock().take();
     }
