@@ -9,7 +9,7 @@
 use titan::{DbIterator, LazyValue, ReadOptions};
 
 use super::dead_rows::DeadRows;
-use super::row::{RowRef, ValueRef};
+use super::row::{Row, RowRef, ValueRef};
 use super::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::format::version::{Version, newest_at, split};
@@ -127,6 +127,17 @@ impl EngineScan {
             FoundValue::Taken(value) => ValueRef::Lazy(value),
         };
         Some(RowRef::new(&self.key, value))
+    }
+
+    /// Takes the current row; the scan shows none before it moves on.
+    pub(super) fn take_row(&mut self) -> Result<Option<Row>> {
+        let value = match self.found.take() {
+            None => return Ok(None),
+            Some(FoundValue::AtCursor) => self.cursor.lazy_value()?,
+            Some(FoundValue::Taken(value)) => value,
+        };
+        let key = std::mem::take(&mut self.key);
+        Ok(Some(Row { key, value }))
     }
 
     /// Reports a run of dead rows before the current row, or before the end, to the range source.

@@ -136,14 +136,15 @@ impl Scan {
         }
     }
 
-    /// Takes the current row.
+    /// Takes the current row: its key and value move to the caller.
     fn take(&mut self) -> Result<Option<Row>> {
         match std::mem::take(&mut self.current) {
+            Current::Nowhere => Ok(None),
+            Current::Engine => match &mut self.engine {
+                Some(engine) => engine.take_row(),
+                None => Ok(None),
+            },
             Current::Own(row) => Ok(Some(row)),
-            current => {
-                self.current = current;
-                self.row().map(|row| row.to_row()).transpose()
-            }
         }
     }
 
