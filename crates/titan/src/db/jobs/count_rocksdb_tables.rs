@@ -269,10 +269,10 @@ impl TableVisitor for FirstDamage {
     }
 }
 
-#[cfg(all(test, workspace))]
-pub(crate) use self::tests::{change_first_block, change_manifest};
 #[cfg(test)]
 pub(crate) use self::tests::forget_counts;
+#[cfg(all(test, workspace))]
+pub(crate) use self::tests::{change_first_block, change_manifest};
 
 #[cfg(test)]
 mod tests {
