@@ -343,7 +343,7 @@ fn a_log_with_operations_that_opening_refuses() {
     batch.extend([1, 0, 0, 0, 0x11, 1, b'k', 3, 0, 0, 0]);
     records.push(batch);
     write_records(&path, &records);
-    let blob = FileKind::Blob(FileNumber(999));
+    let blob = FileKind::Blob(BlobFileNumber(999));
     std::fs::write(blob.path(dir.path()), b"values").unwrap();
     let refused = Db::open(dir.path(), &options()).unwrap_err();
     assert!(refused.to_string().contains("blob pointer"), "{refused}");

@@ -10,7 +10,7 @@ use titan_testkit::setup::eventually;
 use super::url::RemoteUrl;
 use super::{RemoteKv, begin_making};
 use crate::error::Result;
-use crate::kv::{Commit, Direction, Kv, Scan, Space, open_remote, open_remote_read_only};
+use crate::kv::{Commit, Direction, Scan, Space, open_remote, open_remote_read_only};
 
 /// A cluster of a test.
 trait TestCluster {

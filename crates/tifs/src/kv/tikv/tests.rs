@@ -5,11 +5,9 @@
 
 use rustix::io::Errno;
 
-use titan_testkit::setup::eventually;
-
 use super::node::TestNode;
 use super::*;
-use crate::kv::{Commit, Direction, begin_making};
+use crate::kv::{Commit, Direction};
 
 fn put(store: &TikvKv, key: &[u8], value: &[u8]) -> Result<Commit> {
     let mut transaction = store.begin()?;

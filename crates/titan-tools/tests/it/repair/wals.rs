@@ -1,5 +1,6 @@
 //! WAL files as RocksDB leaves them: recycled, and without predecessor records.
 
+use titan::vfs::Vfs;
 use titan_tools::{RepairReport, RepairTo};
 
 use super::{REPAIRED, empty};
@@ -60,8 +61,8 @@ fn rocksdb_may_have_closed_a_database_without_a_wal() {
     for is_lost in [true, false] {
         let (case, wal) = empty();
         let wal = format!("{DIR}/{wal:06}.log");
-        case.vfs.remove_file(wal.as_ref()).unwrap();
-        let names = case.vfs.read_dir(DIR.as_ref()).unwrap();
+        case.vfs.remove(wal.as_ref()).unwrap();
+        let names = case.vfs.list(DIR).unwrap();
         let newest = { names.iter() }.filter(|name| name.starts_with("OPTIONS"));
         let path = format!("{DIR}/{}", newest.max().unwrap());
         let text = String::from_utf8(case.vfs.read_all(&path).unwrap()).unwrap();

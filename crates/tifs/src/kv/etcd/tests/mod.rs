@@ -12,8 +12,8 @@ use titan_testkit::setup::eventually;
 use super::client::EtcdClient;
 use super::wire::{Compare, PutRequest, Request};
 use super::*;
+use crate::kv::Commit;
 use crate::kv::remote::slots::Fate;
-use crate::kv::{Commit, Direction};
 
 fn put(store: &EtcdKv, key: &[u8], value: &[u8]) -> Result<Commit> {
     put_in(store, Space::Meta, key, value)
