@@ -14,14 +14,14 @@ use crate::{output, status};
 
 /// Facts for the time when the signal comes.
 struct State {
-    /// What the signal tells of.
+    /// The work that the signal tells of.
     told: Option<Told>,
     close: Option<Close>,
 }
 
-/// What the signal tells of.
+/// Work that the signal tells of.
 enum Told {
-    /// How far a bar is, which counts bytes or other things; the look, if there is one, moves it.
+    /// Work with a bar, which counts bytes or other things; the look, if there is one, moves it.
     Bar {
         bar: WeakProgressBar,
         of_bytes: bool,

@@ -100,8 +100,8 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Deletes in batches; the last one is synced, and so are all before it. Tells how many keys each of
-/// them has.
+/// Deletes in batches; the last one is synced, and so are all before it. Tells how many keys each
+/// of them has.
 fn delete(
     db: &Db,
     family: &ColumnFamily,

@@ -29,8 +29,9 @@ const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 /// before: operations by sequence numbers, and the growth of files. Reads and caches of the other
 /// process are not in its files, and not shown. Each page opens all files and replays the log, and
 /// keeps nothing open: what stays open keeps its space. So that this takes at most a tenth of a
-/// processor, the next page of a long log comes later than the interval says. Where the files change
-/// faster than they are read, the page says that the database is busy, and the next one follows.
+/// processor, the next page of a long log comes later than the interval says. Where the files
+/// change faster than they are read, the page says that the database is busy, and the next one
+/// follows.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -12,8 +12,8 @@ use crate::segments::shared::Shared;
 
 impl Shared {
     /// Applies every write added before the call, or waits for the thread that does. Callers then
-    /// look at [`FaultState::is_off`](crate::segments::faults::FaultState::is_off), and only then at
-    /// segments. Cost: two loads if nothing is pending.
+    /// look at [`FaultState::is_off`](crate::segments::faults::FaultState::is_off), and only then
+    /// at segments. Cost: two loads if nothing is pending.
     pub(crate) fn apply_pending(&self) {
         self.pending.apply_pending(|writes| self.apply(writes));
     }

@@ -19,7 +19,7 @@ pub(crate) struct SuperVersion {
 }
 
 impl SuperVersion {
-    /// What a reader sees here whose newest sequence number is `snapshot`.
+    /// The view of a reader whose newest sequence number is `snapshot`.
     pub(crate) fn at(&self, snapshot: SequenceNumber) -> ReadPoint {
         ReadPoint {
             snapshot,

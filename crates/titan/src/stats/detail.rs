@@ -16,8 +16,8 @@ const SAMPLED: u32 = 32;
 /// Copies of the counters. Threads spread over them, so that they rarely share a cache line.
 const STRIPES: usize = 16;
 
-/// The values of [`Detail::mode`]: nothing is counted; all that the level says; operations are timed
-/// only to tell the slow ones.
+/// The values of [`Detail::mode`]: nothing is counted; all that the level says; operations are
+/// timed only to tell the slow ones.
 const OFF: u8 = 0;
 const COUNTS: u8 = 1;
 const WATCHES: u8 = 2;
@@ -44,7 +44,7 @@ pub(crate) struct Detail {
     mode: AtomicU8,
     /// Made when it is switched on for the first time.
     parts: OnceLock<Box<Parts>>,
-    /// What is added to while slow operations are told at the level `off`. Nobody reads it.
+    /// Counters that nobody reads: slow operations are told at the level `off`, too.
     unread: OnceLock<Box<Parts>>,
     slow: Arc<Slow>,
 }

@@ -9,7 +9,7 @@ pub(crate) use titan_testkit::requirement::{ROCKSDB_TOOLS, met};
 #[cfg(not(workspace))]
 pub(crate) const ROCKSDB_TOOLS: &str = "RocksDB's programs (Debian: rocksdb-tools)";
 
-/// What was found; if it is missing, prints so.
+/// The finding; prints it if something is missing.
 #[cfg(not(workspace))]
 pub(crate) fn met<T, E: std::fmt::Display>(
     needed: &str,

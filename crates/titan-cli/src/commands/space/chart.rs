@@ -71,7 +71,7 @@ fn write_areas(samples: &[Sample], most: u64, page: &mut String) -> fmt::Result 
     for (class, name, bytes) in LAYERS {
         let lower = below.clone();
         for (below, sample) in below.iter_mut().zip(samples) {
-            *below += bytes(sample);
+            *below = below.saturating_add(bytes(sample));
         }
         write!(page, "<polygon style=\"fill:var(--{class})\" points=\"")?;
         for (sample, bytes) in samples.iter().zip(&below) {

@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +11,10 @@ use titan::{Error, Result, SpaceReport};
 /// The largest file of samples that is read: some months of one each second.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What occupied the directory at one time, in bytes.
+/// The begin of each sample.
+const BEGIN: &[u8] = b"{\"unix_seconds\":";
+
+/// The parts of a directory at one time, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sample {
     pub(super) unix_seconds: u64,
@@ -41,7 +43,9 @@ impl Sample {
 
     /// All bytes of the directory.
     pub(super) fn total_bytes(&self) -> u64 {
-        self.sst_bytes + self.blob_bytes + self.wal_bytes + self.other_bytes
+        let parts = [self.blob_bytes, self.wal_bytes, self.other_bytes];
+        // A file may say anything.
+        parts.into_iter().fold(self.sst_bytes, u64::saturating_add)
     }
 }
 
@@ -57,30 +61,34 @@ pub(super) fn append(path: &Path, sample: &Sample) -> Result<()> {
 }
 
 /// Cuts off a last line that has no end, as a full device leaves it, so that no sample follows it.
+///
+/// # Errors
+/// Those of [`read`]; `InvalidArgument` if the last line does not begin as a sample does. Then
+/// nothing has changed.
 pub(super) fn mend(path: &Path) -> Result<()> {
-    let cut = |file: &File| -> std::io::Result<()> {
-        let len = file.metadata()?.len();
-        let mut last = [b'\n'];
-        if len > 0 {
-            file.read_exact_at(&mut last, len - 1)?;
-        }
-        if last != *b"\n" {
-            let text = std::fs::read(path)?;
-            let end = text.iter().rposition(|byte| *byte == b'\n');
-            file.set_len(end.map_or(0, |end| end as u64 + 1))?;
-        }
-        Ok(())
-    };
-    match OpenOptions::new().read(true).write(true).open(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        opened => opened
-            .and_then(|file| cut(&file))
-            .map_err(|e| Error::io(e, "write", path)),
+    match read(path) {
+        Err(e) if e.is_not_found() => return Ok(()),
+        samples => drop(samples?),
     }
+    let failed = |e| Error::io(e, "write", path);
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = file.map_err(failed)?;
+    let text = std::fs::read(path).map_err(failed)?;
+    let end = text.iter().rposition(|byte| *byte == b'\n');
+    let end = end.map_or(0, |end| end + 1);
+    let rest = text.get(end..).unwrap_or_default();
+    if rest.is_empty() {
+        return Ok(());
+    }
+    if !rest.starts_with(BEGIN) && !BEGIN.starts_with(rest) {
+        let what = "its last line is no sample of space";
+        return Err(Error::invalid_argument(what).in_file(path));
+    }
+    file.set_len(end as u64).map_err(failed)
 }
 
-/// The samples of a file, the oldest first. A last line that has no end is one whose writing failed,
-/// and left out.
+/// The samples of a file, the oldest first. A last line that has no end is one whose writing
+/// failed, and left out.
 ///
 /// # Errors
 /// Failures to read; `InvalidArgument`, with its number, for a line that is no sample.
@@ -170,6 +178,24 @@ mod tests {
         assert!(refused.contains("line 3 is no sample"), "{refused}");
         std::fs::write(&path, "").unwrap();
         assert_eq!(read(&path).unwrap(), []);
+    }
+
+    #[test]
+    fn a_file_of_others_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("photo.jpg");
+        for content in [
+            &b"no line"[..],
+            b"a line\nand more",
+            b"\xff\xd8\n\xff",
+            b"{\"unix\": 1",
+        ] {
+            std::fs::write(&path, content).unwrap();
+            mend(&path).unwrap_err();
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+        let most = sample(1, u64::MAX);
+        assert_eq!(most.total_bytes(), u64::MAX);
     }
 
     #[test]

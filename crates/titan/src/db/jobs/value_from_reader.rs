@@ -189,9 +189,9 @@ impl Job for NewValue<'_> {
             // Another one with each value. The WAL does not have the value, so a follower that has
             // the state before must not take a later write from there.
             log_number: log_number.filter(|_| !mutant!(value_unseen_by_followers)),
-            // Other families may need the file before, and this one goes on after the number.
             // Or it would be unknown what came before the first file that is read.
             min_log_number_to_keep: oldest_log,
+            // Other families may need the file before, and this one goes on after the number.
             unlogged: log_number
                 .map(|log| (self.sequence, log))
                 .into_iter()

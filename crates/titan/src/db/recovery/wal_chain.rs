@@ -37,7 +37,7 @@ struct Reached {
     torn: bool,
     /// It ended where the previous content of a recycled file begins, as such files do.
     stale: bool,
-    /// How it ended, if not cleanly.
+    /// Its end, if that was not clean.
     reason: &'static str,
 }
 

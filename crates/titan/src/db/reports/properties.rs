@@ -114,8 +114,8 @@ impl Shared {
         tickers
     }
 
-    /// Bytes of keys and values in the tables of a level for each byte of their files; -1 where there
-    /// are none, or none of which it is known.
+    /// Bytes of keys and values in the tables of a level for each byte of their files; -1 where
+    /// there are none, or none of which it is known.
     fn compression_ratio(&self, family: &Family, level: usize) -> Option<f64> {
         let super_version = family.super_version.load();
         let version = &super_version.version;

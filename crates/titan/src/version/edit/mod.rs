@@ -105,8 +105,8 @@ pub struct VersionEdit {
     pub table_facts: Vec<TableFacts>,
     /// Options to use when the database is opened next.
     pub kept_settings: Vec<KeptSettings>,
-    /// Sequence numbers that no WAL file has, because values went to tables with them, each with the
-    /// WAL file that began then: a gap of the numbers there is no loss.
+    /// Sequence numbers that no WAL file has, because values went to tables with them, each with
+    /// the WAL file that began then: a gap of the numbers there is no loss.
     pub unlogged: Vec<(SequenceNumber, FileNumber)>,
     /// Where in the MANIFEST the append of this edit's record began: everything before was durable
     /// then. 0 in the record that completes the state with which a MANIFEST starts.

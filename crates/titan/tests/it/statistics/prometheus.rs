@@ -183,7 +183,7 @@ fn the_page_follows_the_format_and_has_the_numbers() {
     assert_eq!(one.to_prometheus("one").lines().next(), page.lines().next());
 }
 
-/// What [`Env::usage`] has, for those who watch a fleet.
+/// The numbers of [`Env::usage`] are on the page.
 #[test]
 fn the_use_of_an_env_is_on_the_page() {
     let env = Env::new(EnvOptions {

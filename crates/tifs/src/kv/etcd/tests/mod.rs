@@ -1,5 +1,5 @@
-//! Old sessions, unknown fates, limits and members of etcd. `kv::remote::tests` has what all clusters
-//! promise.
+//! Old sessions, unknown fates, limits and members of etcd. `kv::remote::tests` has the promises of
+//! all clusters.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
