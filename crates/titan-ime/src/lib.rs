@@ -69,14 +69,16 @@ extern crate titan;
 mod cache;
 mod content;
 mod error;
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod golden_tests;
 mod maintenance;
 #[cfg(all(test, loom))]
 mod models;
 mod options;
 mod reads;
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod refusals_tests;
 #[cfg(shuttle)]
 pub mod scheduled;

@@ -108,7 +108,8 @@ fn map_page() -> Option<&'static AtomicU64> {
     Some(unsafe { base.cast::<AtomicU64>().as_ref() })
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     use titan_testkit::child::in_child;
 

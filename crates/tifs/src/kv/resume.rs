@@ -75,7 +75,8 @@ impl Resumption {
     }
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "these are tests")]
 

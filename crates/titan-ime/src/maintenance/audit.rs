@@ -233,7 +233,8 @@ fn same_answers(
     Ok(answers)
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     use std::sync::Arc;
 

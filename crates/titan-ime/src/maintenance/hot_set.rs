@@ -229,7 +229,8 @@ impl HotSetFile {
     }
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     use titan_testkit::sim::SimVfs;
 

@@ -166,7 +166,8 @@ impl Maintenance {
     }
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     use std::time::Duration;
 

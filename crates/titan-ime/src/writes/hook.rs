@@ -135,7 +135,8 @@ fn unknown(key: &[u8]) -> Change<'_> {
     }
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     use titan::{DbOptions, EventListener, WriteBatch, WriteOptions};
     use titan_mvcc::codec::encode_key;

@@ -27,7 +27,8 @@ pub fn table(data: &[u8]) {
     }
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     use super::*;
 

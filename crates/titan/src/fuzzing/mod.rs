@@ -19,7 +19,8 @@ mod edits;
 mod logs;
 mod maps;
 mod options;
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests;
 
 use std::path::Path;

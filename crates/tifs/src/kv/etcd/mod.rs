@@ -61,7 +61,8 @@ mod readers;
 mod reads;
 mod session;
 mod shared;
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests;
 mod transaction;
 mod wire;
@@ -195,7 +196,8 @@ impl EtcdKv {
     }
 
     /// Nobody renews the lease any more, or drops what was replaced.
-    #[cfg(all(test, workspace))]
+    #[cfg(test)]
+    #[cfg(workspace)]
     pub(in crate::kv) fn stop_upkeep(&self) {
         self.upkeep.lock().take();
     }

@@ -33,7 +33,8 @@ pub(super) mod session;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod slots;
 mod store;
-#[cfg(all(test, workspace, any(feature = "etcd", feature = "tikv")))]
+#[cfg(test)]
+#[cfg(all(workspace, any(feature = "etcd", feature = "tikv")))]
 mod tests;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod upkeep;

@@ -54,7 +54,8 @@ pub(super) mod node;
 mod reads;
 mod session;
 mod shared;
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests;
 mod transaction;
 mod windows;
@@ -158,7 +159,8 @@ impl TikvKv {
     }
 
     /// Nobody renews the lease any more, or drops what was replaced.
-    #[cfg(all(test, workspace))]
+    #[cfg(test)]
+    #[cfg(workspace)]
     pub(in crate::kv) fn stop_upkeep(&self) {
         self.upkeep.lock().take();
     }

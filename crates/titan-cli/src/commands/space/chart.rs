@@ -67,7 +67,7 @@ fn write_areas(samples: &[Sample], most: u64, page: &mut String) -> fmt::Result 
     let length = samples.last().map_or(0, |s| s.unix_seconds - begin).max(1);
     let x = |sample: &Sample| WIDTH * (sample.unix_seconds - begin) as f64 / length as f64;
     let y = |bytes: u64| HEIGHT * (1.0 - bytes as f64 / most.max(1) as f64);
-    let mut below = vec![0; samples.len()];
+    let mut below = vec![0_u64; samples.len()];
     for (class, name, bytes) in LAYERS {
         let lower = below.clone();
         for (below, sample) in below.iter_mut().zip(samples) {

@@ -271,7 +271,8 @@ impl TableVisitor for FirstDamage {
 
 #[cfg(test)]
 pub(crate) use self::tests::forget_counts;
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 pub(crate) use self::tests::{change_first_block, change_manifest};
 
 #[cfg(test)]

@@ -57,7 +57,8 @@ fn look(
     table.require_pointer(|_| found)
 }
 
-#[cfg(all(test, workspace))]
+#[cfg(test)]
+#[cfg(workspace)]
 mod tests {
     use std::collections::BTreeMap;
 
