@@ -22,6 +22,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Whether there is nothing to commit.
+    #[cfg(any(feature = "etcd", feature = "tikv"))]
     pub(super) fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.guards.is_empty()
     }
