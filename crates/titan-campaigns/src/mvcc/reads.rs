@@ -68,9 +68,14 @@ impl World {
             );
             return Ok(Some(snapshot));
         }
-        let Some(at) = self.at(at) else {
-            return Ok(None);
-        };
+        match self.at(at) {
+            Some(at) => self.snapshot_at(at),
+            None => Ok(None),
+        }
+    }
+
+    /// A snapshot of a time, unless that is before the safe point, which may move meanwhile.
+    fn snapshot_at(&mut self, at: Timestamp) -> Checked<Option<Snapshot>> {
         match self.store.snapshot_at(at) {
             Ok(snapshot) => {
                 ensure!(at >= self.safe_point, "a read behind the safe point");
@@ -80,7 +85,7 @@ impl World {
                 self.seen.refused += 1;
                 self.note_safe_point()?;
                 ensure!(
-                    (asked, safe_point) == (at, self.safe_point) && at < safe_point,
+                    asked == at && at < safe_point && safe_point <= self.safe_point,
                     "a read at {at} was refused at {safe_point}"
                 );
                 Ok(None)
@@ -276,13 +281,7 @@ impl World {
         let past: Vec<Timestamp> = past.filter(|at| *at >= self.safe_point).collect();
         let mut all = vec![self.store.snapshot()];
         for at in past {
-            match self.store.snapshot_at(at) {
-                // A sweep may have moved the safe point since.
-                Err(Error::BeforeSafePoint { safe_point, .. }) if safe_point > self.safe_point => {
-                    self.note_safe_point()?;
-                }
-                snapshot => all.push(snapshot.doing("a snapshot")?),
-            }
+            all.extend(self.snapshot_at(at)?);
         }
         for snapshot in all {
             let mut expected: Rows = self.model.rows(snapshot.timestamp()).into_iter().collect();
