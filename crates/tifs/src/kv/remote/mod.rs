@@ -35,7 +35,7 @@ pub(super) mod slots;
 mod store;
 #[cfg(test)]
 #[cfg(all(workspace, any(feature = "etcd", feature = "tikv")))]
-mod tests;
+pub(super) mod tests;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod upkeep;
 pub(super) mod url;

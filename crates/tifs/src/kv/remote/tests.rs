@@ -77,10 +77,20 @@ fn every_cluster(check: impl Fn(&mut dyn TestCluster)) {
     }
 }
 
-fn put(store: &dyn RemoteKv, key: &[u8], value: &[u8]) -> Result<Commit> {
+pub(in crate::kv) fn put(store: &dyn RemoteKv, key: &[u8], value: &[u8]) -> Result<Commit> {
     let mut transaction = store.begin()?;
     transaction.put(Space::Meta, key, value)?;
     transaction.commit()
+}
+
+/// Opens a store when the lease of another one has ended.
+pub(in crate::kv) fn take_over<S>(open: impl Fn() -> Result<S>) -> S {
+    loop {
+        match open() {
+            Ok(store) => return store,
+            Err(e) => assert_eq!(e.errno(), Errno::BUSY, "{e}"),
+        }
+    }
 }
 
 #[test]

@@ -7,29 +7,14 @@ use rustix::io::Errno;
 
 use super::node::TestNode;
 use super::*;
+use crate::kv::remote::tests::{put, take_over};
 use crate::kv::{Commit, Direction};
-
-fn put(store: &TikvKv, key: &[u8], value: &[u8]) -> Result<Commit> {
-    let mut transaction = store.begin()?;
-    transaction.put(Space::Meta, key, value)?;
-    transaction.commit()
-}
 
 /// A store whose lease nobody renews.
 fn without_upkeep(url: &RemoteUrl) -> TikvKv {
     let store = TikvKv::open(url).unwrap();
     store.stop_upkeep();
     store
-}
-
-/// Opens the store when the lease of another one has ended.
-fn take_over(url: &RemoteUrl) -> TikvKv {
-    loop {
-        match TikvKv::open(url) {
-            Ok(store) => return store,
-            Err(e) => assert_eq!(e.errno(), Errno::BUSY, "{e}"),
-        }
-    }
 }
 
 #[test]
@@ -39,7 +24,7 @@ fn a_transaction_of_an_old_session_conflicts_whenever_it_commits() {
     let old = without_upkeep(&url);
     let mut late = old.begin().unwrap();
     late.put(Space::Meta, b"late", b"value").unwrap();
-    let new = take_over(&node.url("lease=1h"));
+    let new = take_over(|| TikvKv::open(&node.url("lease=1h")));
     assert_eq!(late.commit().unwrap(), Commit::Conflict);
     assert_eq!(new.get(Space::Meta, b"late").unwrap(), None);
     for refused in [
@@ -115,7 +100,7 @@ fn a_refusal_after_a_commit_of_unknown_fate_does_not_make_it_undone() {
     let mut late = old.begin().unwrap();
     late.put(Space::Meta, b"k", &[1; 20_000]).unwrap();
     // The slot has the mark of another mount now, so it does not tell.
-    let new = take_over(&node.url("lease=1h"));
+    let new = take_over(|| TikvKv::open(&node.url("lease=1h")));
     assert_eq!(late.commit().unwrap(), Commit::Undetermined);
     new.close().unwrap();
 }

@@ -14,10 +14,7 @@ use super::wire::{Compare, PutRequest, Request};
 use super::*;
 use crate::kv::Commit;
 use crate::kv::remote::slots::Fate;
-
-fn put(store: &EtcdKv, key: &[u8], value: &[u8]) -> Result<Commit> {
-    put_in(store, Space::Meta, key, value)
-}
+use crate::kv::remote::tests::{put, take_over};
 
 fn put_in(store: &EtcdKv, space: Space, key: &[u8], value: &[u8]) -> Result<Commit> {
     let mut transaction = store.begin()?;
@@ -36,16 +33,6 @@ fn without_upkeep(url: &RemoteUrl) -> EtcdKv {
     store
 }
 
-/// Opens the store when the lease of another one has ended.
-fn take_over(url: &RemoteUrl) -> EtcdKv {
-    loop {
-        match EtcdKv::open(url) {
-            Ok(store) => return store,
-            Err(e) => assert_eq!(e.errno(), Errno::BUSY, "{e}"),
-        }
-    }
-}
-
 #[test]
 fn a_transaction_of_an_old_session_does_nothing_whenever_it_commits() {
     let Some(etcd) = Etcd::start(1, &[]) else {
@@ -58,7 +45,7 @@ fn a_transaction_of_an_old_session_does_nothing_whenever_it_commits() {
     for key in 0..500u16 {
         large.put(Space::Meta, &key.to_be_bytes(), b"late").unwrap();
     }
-    let new = take_over(&url(&etcd, "lease=1h"));
+    let new = take_over(|| EtcdKv::open(&url(&etcd, "lease=1h")));
     for late in [late, large] {
         let refused = late.commit().unwrap_err();
         assert!(refused.to_string().contains("taken over by"), "{refused}");
