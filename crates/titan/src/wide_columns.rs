@@ -124,8 +124,8 @@ impl WideColumns {
         self
     }
 
-    /// Whether there is any column but the default one.
-    pub(crate) fn has_others(&self) -> bool {
+    /// Whether there is any column but the default one. Reads nothing.
+    pub fn has_others(&self) -> bool {
         self.0.iter().any(|(name, _)| **name != *DEFAULT_COLUMN)
     }
 

@@ -106,11 +106,12 @@ impl Bench<'_> {
     fn step(&mut self, index: usize, benchmark: Benchmark) -> Result<StepReport> {
         let path = &self.args.db;
         let fresh = benchmark.fills() && !self.args.existing;
-        if self.open.is_none() && benchmark.writes() && !self.args.existing {
-            opened::refuse_what_is_others(self.args, &self.options)?;
-        }
-        if self.open.is_none() && !self.args.mvcc {
-            opened::refuse_records(self.args, &self.options)?;
+        if self.open.is_none() {
+            match benchmark.writes() && !self.args.existing {
+                true => opened::refuse_what_is_others(self.args, &self.options)?,
+                false if self.args.mvcc => {}
+                false => opened::refuse_records(self.args, &self.options)?,
+            }
         }
         let open = match self.open.take() {
             Some(open) if !fresh => open,

@@ -98,7 +98,9 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
                 summary.files += 1;
                 summary.bytes += bytes;
                 progress.inc(bytes);
-                summary.with_columns += u64::from(has_other_columns(&entries.iterator)?);
+                let iterator = &entries.iterator;
+                let is_cut = iterator.is_entity() && iterator.columns()?.has_others();
+                summary.with_columns += u64::from(is_cut);
             }
             Err(error) if error.kind() == ErrorKind::NoSpace => return Err(error),
             Err(error) => {
@@ -146,36 +148,23 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
 
 /// Combines all failures into one error.
 fn conclusion(summary: &Summary, kind: Option<ErrorKind>) -> Error {
-    let mut parts = Vec::new();
-    if summary.failed > 0 {
-        parts.push(format!(
-            "{} not restored, see above",
-            output::count(summary.failed)
-        ));
-    }
-    if !summary.all_keys_seen {
-        parts.push("nor the keys from the failure on, see above".to_owned());
+    let mut text = String::new();
+    if summary.failed > 0 || !summary.all_keys_seen {
+        text += &format!("{} not restored", output::count(summary.failed));
+        if !summary.all_keys_seen {
+            text += ", nor the keys from the failure on";
+        }
+        text += ", see above";
     }
     if summary.with_columns > 0 {
+        let separator = if text.is_empty() { "" } else { "; " };
         let cut = output::count(summary.with_columns);
-        parts.push(format!(
-            "columns left out of {cut}; titan scan --json prints all"
-        ));
+        text += &format!("{separator}columns left out of {cut}; titan scan --json prints all");
     }
-    let mut text = parts.join("; ");
     if summary.in_the_way > 0 {
         text.push_str("; --force replaces files that exist");
     }
     Error::new(kind.unwrap_or(ErrorKind::InvalidArgument), text)
-}
-
-/// Whether the entry has columns beside the default one. Reads no values.
-fn has_other_columns(iterator: &DbIterator) -> Result<bool> {
-    if !iterator.is_entity() {
-        return Ok(false);
-    }
-    let columns = iterator.columns()?;
-    Ok(columns.iter().any(|(name, _)| !name.is_empty()))
 }
 
 /// The entries of a family, in order.

@@ -71,7 +71,7 @@ fn print_one(family: &ColumnFamily, key: &[u8]) -> Result<ExitCode> {
     if let Some(value) = columns.get("") {
         print_bytes(value)?;
     }
-    if columns.iter().any(|(name, _)| !name.is_empty()) {
+    if columns.has_others() {
         entries::tell_of_columns();
     }
     Ok(ExitCode::SUCCESS)

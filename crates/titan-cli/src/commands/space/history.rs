@@ -12,7 +12,7 @@ use titan::{Error, Result, SpaceReport};
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The begin of each sample.
-const BEGIN: &[u8] = b"{\"unix_seconds\":";
+const BEGIN: &str = "{\"unix_seconds\":";
 
 /// The parts of a directory at one time, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,17 +66,13 @@ pub(super) fn append(path: &Path, sample: &Sample) -> Result<()> {
 /// Those of [`read`]; `InvalidArgument` if the last line does not begin as a sample does. Then
 /// nothing has changed.
 pub(super) fn mend(path: &Path) -> Result<()> {
-    match read(path) {
+    let text = match read_text(path) {
         Err(e) if e.is_not_found() => return Ok(()),
-        samples => drop(samples?),
-    }
-    let failed = |e| Error::io(e, "write", path);
-    let file = OpenOptions::new().read(true).write(true).open(path);
-    let file = file.map_err(failed)?;
-    let text = std::fs::read(path).map_err(failed)?;
-    let end = text.iter().rposition(|byte| *byte == b'\n');
-    let end = end.map_or(0, |end| end + 1);
-    let rest = text.get(end..).unwrap_or_default();
+        text => text?,
+    };
+    let whole = whole_lines(&text);
+    parse(whole, path)?;
+    let rest = text.get(whole.len()..).unwrap_or_default();
     if rest.is_empty() {
         return Ok(());
     }
@@ -84,7 +80,9 @@ pub(super) fn mend(path: &Path) -> Result<()> {
         let what = "its last line is no sample of space";
         return Err(Error::invalid_argument(what).in_file(path));
     }
-    file.set_len(end as u64).map_err(failed)
+    let file = OpenOptions::new().write(true).open(path);
+    let cut = file.and_then(|file| file.set_len(whole.len() as u64));
+    cut.map_err(|e| Error::io(e, "write", path))
 }
 
 /// The samples of a file, the oldest first. A last line that has no end is one whose writing
@@ -93,19 +91,34 @@ pub(super) fn mend(path: &Path) -> Result<()> {
 /// # Errors
 /// Failures to read; `InvalidArgument`, with its number, for a line that is no sample.
 pub(super) fn read(path: &Path) -> Result<Vec<Sample>> {
+    parse(whole_lines(&read_text(path)?), path)
+}
+
+fn read_text(path: &Path) -> Result<String> {
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
         .map_err(|e| Error::io(e, "read", path))?;
-    let refused = |why: String| Error::invalid_argument(why).in_file(path);
-    if text.len() as u64 > MAX_BYTES {
-        return Err(refused(format!("more than {MAX_BYTES} bytes of samples")));
+    match text.len() as u64 {
+        0..=MAX_BYTES => Ok(text),
+        _ => {
+            let what = format!("more than {MAX_BYTES} bytes of samples");
+            Err(Error::invalid_argument(what).in_file(path))
+        }
     }
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = whole.lines().enumerate();
-    let samples = lines.map(|(index, line)| {
-        serde_json::from_str(line)
-            .map_err(|e| refused(format!("line {} is no sample of space: {e}", index + 1)))
+}
+
+/// The lines that have an end, with their ends.
+fn whole_lines(text: &str) -> &str {
+    text.rfind('\n').map_or("", |end| &text[..=end])
+}
+
+fn parse(lines: &str, path: &Path) -> Result<Vec<Sample>> {
+    let samples = lines.lines().enumerate().map(|(index, line)| {
+        serde_json::from_str(line).map_err(|e| {
+            let what = format!("line {} is no sample of space: {e}", index + 1);
+            Error::invalid_argument(what).in_file(path)
+        })
     });
     let mut samples: Vec<Sample> = samples.collect::<Result<_>>()?;
     // A clock may have been set back.
