@@ -423,12 +423,10 @@ fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
     );
 }
 
-/// The last timestamps of the store are those of another year.
-#[test]
-fn a_clock_that_is_far_ahead_is_refused_unless_it_is_said_to_be_right() {
-    let place = Place::new();
+/// Makes a store whose last timestamps are about this one.
+fn make_store_at(place: &Place, timestamp: u64) {
     let options = StoreOptions {
-        oracle: Some(Arc::new(Old(AtomicU64::new(400_000_000_000_000_000)))),
+        oracle: Some(Arc::new(Old(AtomicU64::new(timestamp)))),
         retention: None,
         ..StoreOptions::default()
     };
@@ -436,6 +434,13 @@ fn a_clock_that_is_far_ahead_is_refused_unless_it_is_said_to_be_right() {
         .unwrap()
         .close()
         .unwrap();
+}
+
+/// The last timestamps of the store are those of another year.
+#[test]
+fn a_clock_that_is_far_ahead_is_refused_unless_it_is_said_to_be_right() {
+    let place = Place::new();
+    make_store_at(&place, 400_000_000_000_000_000);
     let put = ["mvcc", "put", "db", "a", "1"];
     let refused = place.fails(1, &put);
     assert!(
@@ -453,15 +458,7 @@ fn a_clock_that_is_far_ahead_is_refused_unless_it_is_said_to_be_right() {
 #[test]
 fn a_store_that_is_far_ahead_of_the_clock_is_refused_unless_the_clock_is_said_to_be_right() {
     let place = Place::new();
-    let options = StoreOptions {
-        oracle: Some(Arc::new(Old(AtomicU64::new(4_300_000_000_000 << 18)))),
-        retention: None,
-        ..StoreOptions::default()
-    };
-    Store::open(place.path("db"), &options)
-        .unwrap()
-        .close()
-        .unwrap();
+    make_store_at(&place, 4_300_000_000_000 << 18);
     let refused = place.fails(1, &["mvcc", "put", "db", "a", "1"]);
     assert!(refused.contains("days after the clock"), "{refused}");
     assert!(refused.contains("--any-clock"), "{refused}");
