@@ -43,8 +43,7 @@ impl Check<'_> {
             self.report.wal_files += 1;
             let path = self.begin(FileKind::Wal(number));
             if let Err(e) = self.wal(number, &path, &mut so_far) {
-                self.knows_all_operations = false;
-                self.problem(e.in_file(&path));
+                self.unknown_operations(e.in_file(&path));
             }
             let size = self.vfs.size(&path).unwrap_or(0);
             self.finish(size);
@@ -60,6 +59,12 @@ impl Check<'_> {
         if let Err(e) = so_far.chain.check_tables_not_ahead(versions, self.dir) {
             self.problem(e);
         }
+    }
+
+    /// Reports operations that are not understood: they may need any file.
+    fn unknown_operations(&mut self, error: Error) {
+        self.knows_all_operations = false;
+        self.problem(error);
     }
 
     fn wal(&mut self, number: FileNumber, path: &Path, so_far: &mut SoFar<'_>) -> Result<()> {
@@ -99,8 +104,7 @@ impl Check<'_> {
                 Ok((batch, next))
             });
             if let Some(e) = refused {
-                self.knows_all_operations = false;
-                self.problem(e.at(path, record.offset));
+                self.unknown_operations(e.at(path, record.offset));
             }
             match batch {
                 Ok((batch, next)) => {
@@ -122,10 +126,7 @@ impl Check<'_> {
                         last_sequence = Some(last);
                     }
                 }
-                Err(e) => {
-                    self.knows_all_operations = false;
-                    self.problem(e.at(path, record.offset));
-                }
+                Err(e) => self.unknown_operations(e.at(path, record.offset)),
             }
         }
         if is_needed {

@@ -100,27 +100,30 @@ impl Repair<'_> {
         if all.any(|id| id != ColumnFamilyId::DEFAULT) {
             return Ok(false);
         }
-        Ok(self.names_in_options().is_empty())
+        Ok(self.names_in_options()?.is_empty())
     }
 
     /// The names of families that only the newest OPTIONS has.
-    fn names_in_options(&self) -> Vec<String> {
-        let options = self.newest_options().unwrap_or_default();
+    fn names_in_options(&self) -> Result<Vec<String>> {
+        let options = self.newest_options()?.unwrap_or_default();
         let names = options.sections().iter().filter(|s| s.kind == CF_OPTIONS);
         let unknown = names.filter(|s| self.families.values().all(|f| f.name != s.name));
-        unknown.map(|section| section.name.clone()).collect()
+        Ok(unknown.map(|section| section.name.clone()).collect())
     }
 
-    /// The newest OPTIONS that can be read.
-    pub(super) fn newest_options(&self) -> Option<OptionsFile> {
+    /// The newest OPTIONS that is understood.
+    ///
+    /// # Errors
+    /// Failures to read.
+    pub(super) fn newest_options(&self) -> Result<Option<OptionsFile>> {
         let newest = self.from.files.iter().rev();
         for file in newest.filter(|f| matches!(f, FileKind::Options(_))) {
-            let content = read_file(&*self.from.vfs, &file.path(self.from.dir));
-            if let Ok(options) = content.and_then(|content| OptionsFile::parse(&content)) {
-                return Some(options);
+            let content = read_file(&*self.from.vfs, &file.path(self.from.dir))?;
+            if let Ok(options) = OptionsFile::parse(&content) {
+                return Ok(Some(options));
             }
         }
-        None
+        Ok(None)
     }
 
     /// Creates a family for them, with an id that no table and no MANIFEST has; `None` if no id is

@@ -78,7 +78,8 @@ impl Repair<'_> {
 
     /// Reports that there is no WAL file.
     fn wal_is_gone(&mut self, needed: FileNumber) {
-        let options = self.newest_options();
+        // One that cannot be read says nothing, and nothing else here needs it.
+        let options = self.newest_options().unwrap_or_default();
         if options.is_some_and(|options| options.closes_without_wal()) {
             let note = "there is no WAL file. With optimize_manifest_for_recovery RocksDB leaves none \
                         when it closes a database; if the program was killed, what it wrote since the \
