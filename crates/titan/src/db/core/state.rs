@@ -221,7 +221,7 @@ impl FamilyState {
 
     /// Evaluates the family, if it has changed. Cost: that of a [`GarbageEvaluation`], and
     /// O(levels).
-    pub(crate) fn evaluate(&mut self) {
+    fn evaluate(&mut self) {
         if self.evaluation.is_current {
             return;
         }
@@ -460,11 +460,12 @@ impl State {
             .unwrap_or(self.current_wal())
     }
 
-    /// The bound on the files of the families, as far as they have been evaluated; `None` if none
-    /// keeps to one.
-    pub(crate) fn bound(&self) -> Option<Bound> {
+    /// The bound on the files of the families; `None` if none keeps to one. Cost: O(families), and
+    /// an evaluation of those that have changed.
+    pub(crate) fn bound(&mut self) -> Option<Bound> {
         let mut bound = None;
-        for family in self.families.values() {
+        for family in self.families.values_mut() {
+            family.evaluate();
             if let Some(space) = family.bounded() {
                 let bound = bound.get_or_insert_with(Bound::default);
                 bound.add(&space, &family.family.options());
@@ -476,7 +477,6 @@ impl State {
     /// Evaluates what has changed, and with it how writes are stalled. Cost: O(families), and that
     /// of the families that have changed.
     pub(crate) fn evaluate(&mut self, notifier: &StallNotifier) {
-        self.families.values_mut().for_each(FamilyState::evaluate);
         let bound = self.bound().unwrap_or_default();
         // Nothing is collected during a pause, however long writes wait.
         self.stalls.space_excess = match self.collections.pauses {

@@ -44,7 +44,7 @@ use crate::gc::punch::measure_holes;
 use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
 use crate::options::Options;
-use crate::stats::{HistogramKind, Listeners, Statistics, StatsLevel, notify, span};
+use crate::stats::{HistogramKind, Listeners, Statistics, notify, span};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
 use crate::vfs::{
@@ -56,7 +56,7 @@ use crate::write::wal_set::WalSet;
 
 /// Opens or creates the database in `dir`; see [`Db::open`](crate::Db::open).
 pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
-    let began = beginning(options);
+    let began = options.db.clock.monotonic();
     let core = Core {
         shared: Arc::new(recover(
             dir,
@@ -90,7 +90,7 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
 /// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what it
 /// writes stays in memory.
 pub(crate) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
-    let began = beginning(options);
+    let began = options.db.clock.monotonic();
     let files = Arc::clone(&options.db.vfs);
     let core = idle(recover_in_memory(
         dir,
@@ -102,17 +102,9 @@ pub(crate) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
     Ok(core)
 }
 
-/// When an opening began, if it is to be timed.
-fn beginning(options: &Options) -> Option<Duration> {
-    let db = &options.db;
-    let is_timed = db.stats_level != StatsLevel::Off || db.slow_operation_micros > 0;
-    is_timed.then(|| db.clock.monotonic())
-}
-
 /// Adds the time of an opening to the statistics of what was opened.
-fn note_time(core: &Core, began: Option<Duration>) {
-    let detailed = core.shared.opening.statistics.detailed();
-    if let Some((detailed, began)) = detailed.zip(began) {
+fn note_time(core: &Core, began: Duration) {
+    if let Some(detailed) = core.shared.opening.statistics.detailed() {
         detailed.since(HistogramKind::Open, began);
     }
 }

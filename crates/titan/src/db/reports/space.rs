@@ -11,7 +11,6 @@ use std::sync::Arc;
 use super::file_sizes::FileSizes;
 use super::pinned_contents::{Contents, PinnedContents};
 use crate::db::core::shared::Shared;
-use crate::db::core::state::FamilyState;
 use crate::db::core::wal_limit::wal_bound;
 use crate::error::Result;
 use crate::format::file_name::FileKind;
@@ -169,7 +168,6 @@ impl Shared {
     fn space_bound(&self) -> Option<SpaceBound> {
         let options = self.opening.options.load();
         let mut state = self.state.lock();
-        state.families.values_mut().for_each(FamilyState::evaluate);
         let bound = state.bound()?;
         Some(SpaceBound {
             file_bytes: bound.bytes(),
