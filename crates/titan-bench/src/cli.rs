@@ -100,7 +100,7 @@ enum Command {
         only: Option<Vec<String>>,
     },
     /// Writes the pages and plots of recorded results beside them.
-    #[command(after_help = "Example:\n  titan-bench report docs/results/*.toml")]
+    #[command(after_help = "Example:\n  titan-bench report docs/results/tifs/*.toml")]
     Report {
         /// Results as TOML or JSON.
         #[arg(required = true)]

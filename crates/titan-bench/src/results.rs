@@ -1,5 +1,5 @@
 //! The schema of results: of every suite of this program, in `report.json`, and of the recorded
-//! results in `docs/results/*.toml`.
+//! results in `docs/results/`.
 //!
 //! A report has entries. An entry has the figures of one workload, or of one step of it (`db_bench:
 //! fillseq`), by one variant: an engine, or a side of a comparison. Each figure belongs to a
