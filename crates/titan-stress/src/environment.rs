@@ -33,7 +33,7 @@ impl Environment {
     /// Prepares the directory of a mode for the stressed `program`.
     ///
     /// # Errors
-    /// What is missing.
+    /// The names of programs and rights that are missing.
     pub(crate) fn prepare(mode: Mode, program: &Path) -> Result<Environment, String> {
         let work = tempfile::Builder::new().prefix("titan-stress-").tempdir();
         let work = work.map_err(|e| format!("a temporary directory: {e}"))?;

@@ -21,7 +21,7 @@ impl MemoryGroup {
     /// Creates a group whose processes share `limit` bytes, including the kernel's cache.
     ///
     /// # Errors
-    /// What is missing.
+    /// The names of files and rights that are missing.
     pub(crate) fn create(limit: u64) -> Result<MemoryGroup, String> {
         let version_1 = Path::new(V1).join("memory.limit_in_bytes").exists();
         let root = Path::new(if version_1 { V1 } else { V2 });

@@ -75,7 +75,7 @@ impl OutsideRecord {
     /// Records an event of the stressed process.
     ///
     /// # Errors
-    /// What contradicts an earlier event: then the stressed process is wrong, not the database.
+    /// An event that contradicts an earlier one: then the stressed process is wrong, not the database.
     pub fn note(&mut self, event: &Event) -> Result<(), String> {
         let (index, version) = match event {
             Event::Begin { actor, version, .. }
@@ -118,7 +118,7 @@ impl OutsideRecord {
     /// Compares the record with what was found after reopening, with which it begins again.
     ///
     /// # Errors
-    /// How they disagree.
+    /// The difference between them.
     pub fn judge(&mut self, found: &Model) -> Result<(), Mismatch> {
         let moment = self.machine_ended.unwrap_or(self.ledger.now());
         let allowed = self.ledger.allows(found, self.worst, moment);

@@ -11,7 +11,7 @@ use crate::campaign::{self, Budget};
 /// Makes every operation of the file system fail, and heals the database.
 ///
 /// Workloads, scripted and random, run on a simulated file system, once for each of its operations.
-/// That operation fails: before or after it took effect, in part, with dropped pages, a full disk,
+/// The operation fails: before or after it took effect, in part, with dropped pages, a full disk,
 /// or too many open files; once, or until the fault is lifted. Nothing acknowledged may be lost, no
 /// read may be wrong, no call may hang, and resuming or reopening must heal the database. A round
 /// takes some minutes; with --minutes, rounds follow each other.

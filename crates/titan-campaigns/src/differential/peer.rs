@@ -19,7 +19,7 @@ impl Program {
     /// source.
     ///
     /// # Errors
-    /// What is missing and how to install it; or the compiler's errors.
+    /// The programs that are missing and how to install them; or the compiler's errors.
     pub fn compile(dir: &Path) -> Checked<Program> {
         let program = dir.join("rocksdb_peer");
         let modified = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();

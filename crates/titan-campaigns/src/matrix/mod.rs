@@ -105,7 +105,7 @@ impl Matrix {
     /// Fetches the missing releases.
     ///
     /// # Errors
-    /// What is missing and how to install it.
+    /// The programs that are missing and how to install them.
     pub fn fetch(&self, run: &Run) -> Checked<Releases> {
         release::java_is_there()?;
         let fetch = |version: &String| {

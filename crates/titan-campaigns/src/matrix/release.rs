@@ -32,7 +32,8 @@ impl Release {
     /// The release of this version; fetches its jar into `jars` if it is missing.
     ///
     /// # Errors
-    /// What is missing and how to install it; or the errors of the client that fetches it.
+    /// The programs that are missing and how to install them; or the errors of the client that
+    /// fetches it.
     pub(super) fn fetch(version: &str, jars: &Path) -> Checked<Release> {
         let mut numbers = version.split('.').map(str::parse);
         let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
@@ -113,7 +114,7 @@ fn output(program: &mut Command, package: &str) -> Checked<Output> {
 /// Checks that the programs to run releases are installed.
 ///
 /// # Errors
-/// What is missing and how to install it.
+/// The programs that are missing and how to install them.
 pub(super) fn java_is_there() -> Checked<()> {
     output(Command::new("javac").arg("-version"), JAVA).map(drop)
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`wide`]: lines of comments have at most 100 columns. A row of a table and a line of one word
 //!   cannot be broken, so they may be longer;
-//! - [`openings`]: no doc comment begins with What, Who, That or How;
+//! - [`openings`]: no paragraph of a doc comment begins with What, Who, That or How;
 //! - [`paths`]: the files that comments and documents name exist, and the name is that of one file;
 //! - [`links`]: the files and headings to which documents link exist.
 
@@ -184,28 +184,22 @@ pub fn wide(workspace: &Workspace) -> Vec<Breach> {
     breaches
 }
 
-/// Doc comments that begin with a clause.
+/// Paragraphs of doc comments that begin with a clause.
 pub fn openings(workspace: &Workspace) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for (file, text) in workspace.texts("rs") {
-        let mut before = None;
+        // The sign of the comment, and whether the next line of it goes on with a sentence.
+        let mut before = (None, false);
         for (line, number) in text.lines().zip(1..) {
-            let doc = ["///", "//!"]
-                .into_iter()
-                .find(|sign| line.trim_start().starts_with(sign));
-            if let Some(sign) = doc
-                && before != doc
-            {
-                let text = line.trim_start().trim_start_matches(sign).trim_start();
-                let word = text
-                    .split(|c: char| !c.is_alphanumeric())
-                    .next()
-                    .unwrap_or_default();
-                if OPENINGS.contains(&word) {
-                    breaches.push(breach(file, number, text.to_owned()));
-                }
+            let line = line.trim_start();
+            let sign = ["///", "//!"].into_iter().find(|it| line.starts_with(it));
+            let text = sign.map_or("", |sign| line.trim_start_matches(sign).trim());
+            let word = text.split(|c: char| !c.is_alphanumeric()).next();
+            let is_clause = word.is_some_and(|word| OPENINGS.contains(&word));
+            if is_clause && before != (sign, true) {
+                breaches.push(breach(file, number, text.to_owned()));
             }
-            before = doc;
+            before = (sign, !text.is_empty() && !text.starts_with('#'));
         }
     }
     breaches
@@ -383,22 +377,26 @@ mod tests {
     }
 
     #[test]
-    fn a_doc_comment_does_not_begin_with_a_clause() {
+    fn no_paragraph_of_a_doc_comment_begins_with_a_clause() {
         let lines = [
             "//! How it works.",
-            "//! What else.",
+            "//! What goes on with it.",
+            "//!",
+            "//! What follows.",
             "",
             "/// Whatever.",
             "/// What it is.",
+            "///",
+            "/// # Errors",
+            "/// What fails.",
             "fn a() {}",
-            "/// What it is.",
             "// What is no doc comment.",
             "    /// That.",
         ];
         let text = lines.join("\n");
         let found = openings(&workspace(&[("src/lib.rs", &text)]));
         let lines: Vec<usize> = found.iter().map(|breach| breach.line).collect();
-        assert_eq!(lines, [1, 7, 9]);
+        assert_eq!(lines, [1, 4, 10, 13]);
     }
 
     #[test]

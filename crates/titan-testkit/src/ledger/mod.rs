@@ -325,7 +325,7 @@ impl Ledger {
     /// Checks that a database that lost nothing has the contents `found`.
     ///
     /// # Errors
-    /// How it differs from the expected contents.
+    /// The difference from the expected contents.
     pub fn is_now(&self, found: &Model) -> Result<(), Mismatch> {
         match *found == self.present {
             true => Ok(()),
@@ -340,7 +340,7 @@ impl Ledger {
     /// `found`. A reader beside writers finds what the end of the process would leave.
     ///
     /// # Errors
-    /// How it differs from the nearest allowed state.
+    /// The difference from the nearest allowed state.
     pub fn allows(&self, found: &Model, end: End, moment: u64) -> Result<(), Mismatch> {
         let mut parts = self.split(found)?;
         let mut matches = Vec::new();

@@ -31,7 +31,7 @@ fn lines_of_comments_have_at_most_a_hundred_columns() {
 }
 
 #[test]
-fn no_doc_comment_begins_with_a_clause() {
+fn no_paragraph_of_a_doc_comment_begins_with_a_clause() {
     assert_none(&words::openings(&workspace()));
 }
 

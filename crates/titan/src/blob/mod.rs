@@ -22,7 +22,7 @@
 //! that the file's header and every [`BlobIndex`](crate::format::blob_index::BlobIndex) into the
 //! file name, even where that makes it longer.
 //!
-//! What the module promises:
+//! The module promises:
 //!
 //! 1. A value is returned only if its record's checksums, key and lengths match the pointer
 //!    (BLOB-1). Damage is `Corruption` naming the file and the record's offset; it is neither a
@@ -34,7 +34,7 @@
 //! 4. Pointers name logical files. [`ValueFetcher`] asks [`BlobLocations`] where the records are
 //!    at each fetch, so relocation changes neither pointers nor open readers.
 //!
-//! What it assumes: files are immutable once finished, and are there as long as a location names
+//! It assumes that files are immutable once finished, and are there as long as a location names
 //! them (BLOB-2 is kept by the code that removes files).
 
 mod fetcher;

@@ -49,7 +49,7 @@ pub trait TablePropertiesCollector: Send {
     /// from the newest to the oldest. Range deletions come after all other entries.
     ///
     /// # Errors
-    /// What the application reports: see [`TablePropertiesCollectorFactory`].
+    /// Those that the application reports: see [`TablePropertiesCollectorFactory`].
     fn add(&mut self, entry: &TableEntry<'_>) -> Result<()>;
 
     /// Returns the report on the table. Called once, after the last entry.

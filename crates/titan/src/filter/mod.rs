@@ -84,7 +84,7 @@ pub trait CompactionFilter: Send {
     /// Decides on an entry.
     ///
     /// # Errors
-    /// What the application reports: see [`CompactionFilterFactory`].
+    /// Those that the application reports: see [`CompactionFilterFactory`].
     fn filter(&mut self, entry: &FilterEntry<'_>) -> Result<Decision>;
 }
 

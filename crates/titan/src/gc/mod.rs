@@ -20,10 +20,10 @@
 //! | [`job`] | merges the records of all sources into the new file |
 //! | [`punch`] | gives dead blocks back without copying, where a family asks for that |
 //!
-//! What it guarantees: a record that a live version can reach is copied, verified, before its file
-//! is removed (BLOB-1, BLOB-2); a record that fails its checksum fails the collection, and its file
-//! stays as it is. What it assumes: tables report all their pointers, and no job adds a pointer to
-//! a file that existed when the collection began: compactions only carry on the pointers that they
+//! The collector guarantees: a record that a live version can reach is copied, verified, before its
+//! file is removed (BLOB-1, BLOB-2); a record that fails its checksum fails the collection, and its
+//! file stays as it is. It assumes: tables report all their pointers, and no job adds a pointer to a
+//! file that existed when the collection began: compactions only carry on the pointers that they
 //! read.
 
 pub(crate) mod disk_usage;

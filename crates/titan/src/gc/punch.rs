@@ -6,7 +6,7 @@
 //! only in files where most of the garbage goes in holes of some size, and which have enough live
 //! records to be worth keeping.
 //!
-//! What keeps it safe (BLOB-2): a hole has nothing to which any version that may be read from
+//! Punching is safe (BLOB-2): a hole has nothing to which any version that may be read from
 //! pointed when the live records were gathered, and later versions point to no more of the file.
 //! The current version is durable. A file with a further name belongs to a checkpoint, too, and is
 //! left alone: a checkpoint pins its version until all links are made, so that the live records of

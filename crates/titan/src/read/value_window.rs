@@ -5,7 +5,7 @@
 //! values, the window runs ahead over the keys and requests the values of many at once; those that
 //! lie together are read together.
 //!
-//! What is read ahead and not used costs the device as much as what is. So the window runs ahead by
+//! Bytes read ahead and not used cost the device as much as others. So the window runs ahead by
 //! half of what has been used since the last seek; but first by as much as the last two scans of
 //! this iterator both used, since later scans are mostly alike; or, if it is new, the last two of
 //! its family.

@@ -79,7 +79,7 @@ impl Fuzzer {
     /// summarises them.
     ///
     /// # Errors
-    /// What failed, and how to reproduce it.
+    /// The failure, and the command that reproduces it.
     pub(super) fn run(&self, run: &Run) -> Result<String, String> {
         for dir in [&self.committed, &self.found, &self.failures] {
             std::fs::create_dir_all(dir).map_err(|e| self.says(e))?;

@@ -1,7 +1,7 @@
 //! Admission: whether writes are stalled, and whether background jobs must hurry.
 //!
-//! What the state says of families is evaluated (`update_stalls`) whenever something has changed
-//! that it depends on. Writers and jobs read the result here without the state lock.
+//! `update_stalls` evaluates the families whenever something has changed on which their stalls
+//! depend. Writers and jobs read the result here without the state lock.
 
 use std::sync::Arc;
 
