@@ -16,8 +16,8 @@ use std::ops::RangeInclusive;
 
 use parking_lot::{Mutex, MutexGuard};
 use titan::{
-    ColumnFamily, ColumnFamilyOptions, CompressionType, DataInMemory, Db, Options, ReadOptions,
-    Stated, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, CompressionType, DataInMemory, Db, Env, EnvOptions, Options,
+    ReadOptions, Stated, WriteBatch, WriteOptions,
 };
 
 use titan_testkit::counted::{Counted, live_bytes, take_peak_bytes};
@@ -342,4 +342,42 @@ fn a_collection_copies_a_large_value_in_little_memory() {
     let peak = take_peak_bytes() - before;
     assert!(peak < 8 << 20, "{peak} bytes for a value of {SIZE}");
     db.close().unwrap();
+}
+
+/// The line of `/proc/self/status`.
+fn threads() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Threads:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_thousand_databases_in_one_env_take_few_threads_and_little_memory() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options::default();
+    options.db.env = Some(Env::new(EnvOptions::default()).unwrap());
+    let (bytes_before, threads_before) = (live_bytes(), threads());
+    let dbs: Vec<Db> = (0..1000)
+        .map(|n| {
+            let db = Db::open(dir.path().join(n.to_string()), &options).unwrap();
+            db.put("name", n.to_string()).unwrap();
+            db
+        })
+        .collect();
+    for db in &dbs {
+        db.wait_idle().unwrap();
+    }
+    let (bytes, more) = (live_bytes() - bytes_before, threads() - threads_before);
+    assert!(bytes <= 60 << 20, "{bytes} bytes");
+    assert!(more <= 40, "{more} threads");
+    for (n, db) in dbs.iter().enumerate() {
+        assert_eq!(
+            db.get("name").unwrap().as_deref(),
+            Some(n.to_string().as_bytes())
+        );
+        db.close().unwrap();
+    }
 }
