@@ -3,13 +3,13 @@
 //! | folder, the lowest first | owns |
 //! |---|---|
 //! | [`on_disk`] | the directory of a database while nobody has it open |
-//! | [`core`] | what all parts of an open database share, by owner |
-//! | [`resources`] | what jobs may take of the machine |
+//! | [`core`] | state that all parts of an open database share, by owner |
+//! | [`resources`] | resources of the machine that jobs may take |
 //! | [`commits`] | committing batches, and stalls |
 //! | [`jobs`] | background jobs and their threads |
 //! | [`recovery`] | from a directory to a running database |
 //! | [`reports`] | metrics and the report on space |
-//! | [`api`] | what users call |
+//! | [`api`] | functions that users call |
 //!
 //! Locks, in the order in which they are taken: the lead of the commit queue, the version set, the
 //! state. The state lock is held for moments only, never during I/O.

@@ -81,7 +81,7 @@ impl ColumnFamily {
         let last = self.core.shared.counters.last_sequence();
         for memtable in super_version.memtables() {
             if let Some(entry) = memtable.get(key, last) {
-                // Whatever is older does not count, except beneath a merge operand.
+                // Older versions do not count, except below a merge operand.
                 return Ok(!entry.value_type.is_point_deletion());
             }
         }

@@ -81,8 +81,8 @@ impl Shared {
         Ok(summary)
     }
 
-    /// Flushes what is in memtables now. What is written later stays in memtables while the guard
-    /// is alive, and families are neither created nor dropped.
+    /// Flushes the entries in memtables now. Later ones stay in memtables while the guard is alive,
+    /// and families are neither created nor dropped.
     fn flush_to_barrier(&self) -> Result<BarrierGuard<'_>> {
         let barrier = self.alone(|lead| {
             let ids: Vec<_> = self.families.load().keys().copied().collect();

@@ -71,7 +71,8 @@ impl Core {
             self.shared.wait_for_running_jobs();
         }
         gate!("close: jobs have ended");
-        // Nor a checkpoint, which ends early now: the next opening deletes what it may yet link.
+        // Nor a checkpoint, which ends early now: the next opening deletes files that it may yet
+        // link.
         drop(self.shared.lifecycle.checkpoint());
         self.shared.purge();
         // The WAL's file is closed while the directory is still ours: closing cuts the zeros at its

@@ -150,7 +150,7 @@ impl ColumnFamily {
     /// The first key not before `from` that begins with `prefix`, and its value, read with
     /// `options`, whose bounds and prefix do not count. It is a point read: with a [prefix
     /// extractor](crate::prefix::PrefixExtractor) whose prefixes `prefix` determines, filters rule
-    /// out most tables, and it costs what [`ColumnFamily::get_lazy`] costs. Without, each memtable,
+    /// out most tables, and its cost is that of [`ColumnFamily::get_lazy`]. Without, each memtable,
     /// table of level 0 and level that overlaps the range is searched. Each deleted key before the
     /// one that is found costs a little more, the first time that it is met; each time, if filters
     /// rule out a table or the family has a compaction filter.
@@ -313,8 +313,8 @@ impl ColumnFamily {
         self.write_one(options, |batch| batch.put(self, key, value))
     }
 
-    /// Sets `key` to an entity of these columns, in any order, not synced: see [`WideColumns`]. The
-    /// column with the empty name is what readers see that do not know of columns. Columns stay in
+    /// Sets `key` to an entity of these columns, in any order, not synced: see [`WideColumns`].
+    /// Readers that do not know of columns see the column with the empty name. Columns stay in
     /// tables, however large they are. Cost: that of [`ColumnFamily::put`].
     ///
     /// # Errors
@@ -403,8 +403,8 @@ impl ColumnFamily {
         self.core.shared.write(&mut batch, options)
     }
 
-    /// Writes what is in the family's memtables to tables and blob files. Returns when it is done.
-    /// Cost: writes and syncs the contents of the memtables; writers go on meanwhile.
+    /// Writes the contents of the family's memtables to tables and blob files. Returns when it is
+    /// done. Cost: writes and syncs the contents of the memtables; writers go on meanwhile.
     ///
     /// # Errors
     /// `Closed`; `InvalidArgument` if the family was dropped; `WritesStopped` after a background
@@ -427,7 +427,7 @@ impl ColumnFamily {
     ///
     /// `end` itself is compacted, where [`ColumnFamily::delete_range`] and
     /// [`ColumnFamily::approximate_size`] leave it out; and only here a range has open ends. The
-    /// bounds are slices, not `AsRef`: of what type a plain `None` is could not be inferred.
+    /// bounds are slices, not `AsRef`: the type of a plain `None` could not be inferred.
     ///
     /// # Errors
     /// Those of [`ColumnFamily::flush`], and the failure of the compaction, which stops writes
@@ -448,16 +448,16 @@ impl ColumnFamily {
     /// Collects the garbage of the blob files that have values of the keys in `begin..=end`, or had
     /// when it began; absent bounds, which are slices as for [`ColumnFamily::compact_range`], are
     /// infinite. Afterwards none of them has more garbage than the
-    /// threshold of `options`, except for what iterators still see, what is in damaged files, and
-    /// what arose meanwhile. It works also where `enable_blob_garbage_collection` is off, and while
+    /// threshold of `options`, except for garbage that iterators still see, is in damaged files, or
+    /// arose meanwhile. It works also where `enable_blob_garbage_collection` is off, and while
     /// collecting is paused. Returns a summary when it is done.
     ///
-    /// The live records of the files are copied, whatever their keys are, to new files of about
-    /// `blob_file_size`: RocksDB refuses a directory with relocated values, until
+    /// The live records of the files are copied, of keys within the range and beyond it, to new
+    /// files of about `blob_file_size`: RocksDB refuses a directory with relocated values, until
     /// `titan downgrade`.
     ///
     /// A damaged file is left as it is, and named in the summary; one that was found damaged before
-    /// is tried again. A call that ends early keeps what it has collected so far.
+    /// is tried again. A call that ends early keeps its collections so far.
     ///
     /// Cost: that of [`ColumnFamily::compact_range`], unless `options` say otherwise; then reads
     /// and writes the live records of the files, once, unthrottled, on the caller's thread. Waits
@@ -509,8 +509,8 @@ impl ColumnFamily {
         self.family.comparator.user()
     }
 
-    /// The same as [`ColumnFamily::pin`], and the super version has all that was written up to the
-    /// number: what passes and adds [dead ranges](crate::dead_ranges) may not see a part of it.
+    /// The same as [`ColumnFamily::pin`], and the super version has all writes up to the number: a
+    /// reader that passes and adds [dead ranges](crate::dead_ranges) may not see a part of it.
     fn pin_all(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
         loop {
             let (super_version, sequence) = self.pin(options)?;
@@ -528,10 +528,10 @@ impl ColumnFamily {
     }
 
     /// The source of a read, and the newest sequence number that it sees. The super version may
-    /// lack some of what was written up to that number.
+    /// lack some of the writes up to that number.
     fn pin(&self, options: &ReadOptions) -> Result<(Arc<SuperVersion>, SequenceNumber)> {
         // ORDER: the super version, then the sequence number. The other way round, a flush or a
-        // compaction that ends between the two could drop what is visible at the number.
+        // compaction that ends between the two could drop entries that are visible at the number.
         let too_early = mutant!(sequence_before_super_version).then(|| self.published());
         let super_version = self.super_version()?;
         let sequence = match &options.snapshot {
@@ -551,7 +551,8 @@ impl ColumnFamily {
         gate!("read: super version to be loaded");
         let super_version = self.family.super_version.load();
         // ORDER: after the load. A drop marks the family before it replaces the super version by an
-        // empty one, so what was loaded unmarked has the family's entries.
+        // empty one, so the super version of a family that is unmarked here has the family's
+        // entries.
         match too_early.unwrap_or_else(|| self.family.is_dropped()) {
             true => Err(dropped(&self.family.name)),
             false => Ok(super_version),

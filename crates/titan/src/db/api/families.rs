@@ -152,7 +152,8 @@ impl Shared {
             if let Some(removed) = removed {
                 // Readers may keep it, but it takes nothing more.
                 removed.memtable.seal();
-                // The shared part stays alive in handles; what it pins need not.
+                // The shared part stays alive in handles; the memtables and files that it pins need
+                // not.
                 let family = removed.family;
                 let (comparator, levels) = (&family.comparator, removed.version.num_levels());
                 let empty = Version::empty(id, comparator.clone(), levels);

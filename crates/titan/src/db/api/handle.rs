@@ -89,15 +89,15 @@ impl std::fmt::Debug for Core {
 }
 
 impl Db {
-    /// Opens the database in the directory `path`, or creates it. Recovers what the last process
-    /// had logged: all synced writes, and unsynced ones in order up to some point.
+    /// Opens the database in the directory `path`, or creates it. Recovers the writes that the last
+    /// process had logged: all synced ones, and unsynced ones in order up to some point.
     ///
     /// # Errors
     /// `NotFound` if it does not exist and may not be created, `AlreadyExists` the other way round;
     /// `InvalidArgument` if `path` is no directory, or a family is given another merge operator or
     /// prefix extractor than the recorded one and `stated` does not name the field; `Locked` if it
     /// is open elsewhere; `InvalidOption`; `Corruption` with file and offset for damage;
-    /// `Unsupported` for what this version cannot read. Nothing has been changed then, unless
+    /// `Unsupported` for data that this version cannot read. Nothing has been changed then, unless
     /// recovery itself met a full disk, which leaves the directory as good as before.
     ///
     /// Cost: reads the MANIFEST and the WAL files, and writes the operations in those to tables.
@@ -106,15 +106,15 @@ impl Db {
     }
 
     /// Opens the database in the directory `path` for reading: nothing in the directory is written,
-    /// created or deleted, no thread is started, and every change is refused. What the last process
-    /// had logged is recovered into memory, and no report on files counts it. Several processes may
-    /// do this at the same time, but none may have the database open for writing; for that there is
-    /// [`Secondary`](crate::Secondary). If the directory lacks its file LOCK, as a copy may, the
-    /// caller must see to that. Families that `options` configure and the database does not have
-    /// are left out.
+    /// created or deleted, no thread is started, and every change is refused. Writes that the last
+    /// process had logged are recovered into memory, and no report on files counts them. Several
+    /// processes may do this at the same time, but none may have the database open for writing; for
+    /// that there is [`Secondary`](crate::Secondary). If the directory lacks its file LOCK, as a
+    /// copy may, the caller must see to that. Families that `options` configure and the database
+    /// does not have are left out.
     ///
     /// # Errors
-    /// Those of [`Db::open`]. Whatever would change the database is refused with `ReadOnly`, on
+    /// Those of [`Db::open`]. Calls that would change the database are refused with `ReadOnly`, on
     /// every handle.
     ///
     /// Cost: reads the MANIFEST and the WAL files; as much memory as those have bytes, beyond the
@@ -173,7 +173,7 @@ impl Db {
         if vfs.exists(&current)? {
             vfs.remove(&current)?;
             // ORDER: the removal of CURRENT is durable before any file that it leads to is deleted:
-            // what a crash leaves is no longer taken for a database.
+            // files that a crash leaves are no longer taken for a database.
             vfs.sync_dir(dir)?;
         }
         for name in vfs.read_dir(dir)?.into_iter().filter(ours) {
@@ -194,9 +194,9 @@ impl Db {
     }
 
     /// Fails with `ReadOnly` in a child that a process made by `fork` while it had the database
-    /// open. The child can read, as long as its parent has the database open; whatever would change
-    /// the database, close it or wait for its threads fails with this error. Dropping handles does
-    /// nothing there.
+    /// open. The child can read, as long as its parent has the database open; calls that would
+    /// change the database, close it or wait for its threads fail with this error. Dropping handles
+    /// does nothing there.
     ///
     /// A thread of the parent that reads, writes or compacts at the moment of the fork may have a
     /// lock, which then stays locked in the child: a read there that needs it waits for ever. So a
@@ -289,8 +289,9 @@ impl Db {
     /// `InvalidArgument` if the family exists and runs without a merge operator, prefix extractor,
     /// compaction filter, collector or partitioner of `options`: it has those that the opening gave
     /// it. They are compared by their names only, so two filters of one name pass for the same,
-    /// whatever time to live they have. `InvalidArgument` also if `options` have a comparator that
-    /// is not the default, and the family's has another name. `InvalidOption`; those of writes.
+    /// even with different times to live. `InvalidArgument` also if `options` have a comparator
+    /// that is not the default, and the family's has another name. `InvalidOption`; those of
+    /// writes.
     pub fn open_or_create_column_family(
         &self,
         name: &str,
@@ -404,8 +405,8 @@ impl Db {
         self.shared().counters.last_sequence()
     }
 
-    /// The database as of now. What it sees is pinned while it is alive: compactions keep what has
-    /// been overwritten or deleted since. Cost: O(log snapshots), no I/O.
+    /// The database as of now. The entries that it sees are pinned while it is alive: compactions
+    /// keep those that have been overwritten or deleted since. Cost: O(log snapshots), no I/O.
     pub fn snapshot(&self) -> Snapshot {
         let shared = self.shared();
         let now = shared.opening.clock.monotonic();
@@ -424,9 +425,9 @@ impl Db {
 
     /// Makes a checkpoint: the database as of now, in the directory `dir`, which opens as a
     /// database of its own. Its tables and blob files are hard links to those of this database, or
-    /// copies where `dir` is on another file system or there are no links. Neither database is
-    /// changed by what happens to the other. The checkpoint has every write that had returned, also
-    /// those without WAL, and each batch that is written meanwhile whole or not at all, over all
+    /// copies where `dir` is on another file system or there are no links. Nothing that happens to
+    /// one database changes the other. The checkpoint has every write that had returned, also those
+    /// without WAL, and each batch that is written meanwhile whole or not at all, over all
     /// families; it survives a crash of the machine.
     ///
     /// Cost: a flush of all families, then a hard link per file. Writes go on; files that become
@@ -459,11 +460,11 @@ impl Db {
     /// Runs `f` at a moment without a commit under way, and passes it the sequence number of the
     /// last one: everything up to it is visible, and the [commit hook](crate::CommitHook) has seen
     /// it; nothing after it is, and the hook has seen none of that. So `f` can take a snapshot and
-    /// begin, at exactly that moment, to take over what the hook sees. Writers wait meanwhile, and
-    /// no memtable of this database is sealed for its age, for memory, or because it is idle. So
-    /// `f` should be brief; other databases of its [`Env`](crate::Env) are not held up. A write, a
-    /// flush or another barrier of this database within `f` fails with `InvalidArgument`; reads,
-    /// snapshots and iterators work.
+    /// begin, at exactly that moment, to take over the writes that the hook sees. Writers wait
+    /// meanwhile, and no memtable of this database is sealed for its age, for memory, or because it
+    /// is idle. So `f` should be brief; other databases of its [`Env`](crate::Env) are not held up.
+    /// A write, a flush or another barrier of this database within `f` fails with
+    /// `InvalidArgument`; reads, snapshots and iterators work.
     ///
     /// # Errors
     /// `Closed`; `ReadOnly` in a child of the process that opened the database; `InvalidArgument`
@@ -497,7 +498,7 @@ impl Db {
         self.shared().failure.get()
     }
 
-    /// Accepts writes again after a failure, once its cause is gone: what was not durable is
+    /// Accepts writes again after a failure, once its cause is gone: data that was not durable is
     /// written again, to new files. After `NoSpace` the WAL files are kept instead where they can
     /// be relied on, so that a full device needs room for one more WAL file only. Jobs that wait
     /// for room are tried again at once, also if there was no failure.
@@ -529,9 +530,10 @@ impl Db {
 
     /// Keeps garbage from being collected automatically, until the returned guard and all others
     /// like it have been dropped. A collection that runs is ended at its next step, since it may
-    /// take long: on return none runs, and what it had copied will be copied again. Calls of
-    /// [`ColumnFamily::collect_garbage`] work as ever. Writes are not delayed for space meanwhile,
-    /// since that would not end: files grow beyond `max_space_amp` for as long as the pause lasts.
+    /// take long: on return none runs, and the records that it had copied will be copied again.
+    /// Calls of [`ColumnFamily::collect_garbage`] work as ever. Writes are not delayed for space
+    /// meanwhile, since that would not end: files grow beyond `max_space_amp` for as long as the
+    /// pause lasts.
     ///
     /// # Errors
     /// `Closed`.
@@ -564,10 +566,10 @@ impl Db {
         self.shared().metrics(families)
     }
 
-    /// Report on space now: what is live, what is garbage, which snapshot or iterator pins what,
-    /// and which blob files are collected next, or why not. Cost: reads the metadata of every file
-    /// in the directory, and O(tables, blob files and older versions in use) under the lock that
-    /// installs flushes and compactions; no file is read.
+    /// Report on space now: the live data, the garbage, the data that each snapshot or iterator
+    /// pins, and the blob files that are collected next, or the reasons against it. Cost: reads the
+    /// metadata of every file in the directory, and O(tables, blob files and older versions in use)
+    /// under the lock that installs flushes and compactions; no file is read.
     ///
     /// # Errors
     /// `Closed`; `Io` if the directory cannot be listed.
@@ -577,8 +579,8 @@ impl Db {
 
     /// Closes the database: waits for running jobs, flushes writes that were not logged, syncs the
     /// WAL, and releases the directory. Every later call fails with `Closed`; iterators and lazy
-    /// values stay readable until the directory is opened again, which may delete what they read.
-    /// Closing twice is fine.
+    /// values stay readable until the directory is opened again, which may delete the files that
+    /// they read. Closing twice is fine.
     ///
     /// # Errors
     /// The failure that stopped writes, if one is in force; failures to flush or sync.

@@ -9,7 +9,7 @@
 //! | [`checkpoint`] | the database of one moment in another directory |
 //! | [`compact_files`] | compacting tables by their numbers |
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
-//! | [`approximate`], [`table_properties`], [`damaged_block`] | sizes of ranges; what collectors reported; where a scan can go on after damage |
+//! | [`approximate`], [`table_properties`], [`damaged_block`] | sizes of ranges; reports of collectors; where a scan can go on after damage |
 //! | [`own_files`] | files of programs beside those of the database |
 //! | [`resume`], [`close`] | accepting writes again after a failure; closing |
 //!

@@ -7,7 +7,7 @@ use crate::vfs::Vfs;
 
 impl Db {
     /// The file system in which paths in the database's directory lead to the locked directory,
-    /// whatever has become of its name: for files that a program keeps beside the database's.
+    /// even after its name has changed: for files that a program keeps beside the database's.
     pub fn vfs(&self) -> Arc<dyn Vfs> {
         Arc::clone(&self.core.shared.files.device)
     }

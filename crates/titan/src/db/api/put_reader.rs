@@ -9,7 +9,7 @@
 //! | sync the WAL | the value will be durable: after a crash no write survives one before it |
 //! | start a WAL file, flush the family's memtables | readers search them first, and would find older entries of the key |
 //! | write a table of level 0 with the pointer | it has the next sequence number |
-//! | one edit adds blob file and table, and needs no older WAL file for the family | a crash before it leaves files that no version names; a follower sees that what it read before is not all |
+//! | one edit adds blob file and table, and needs no older WAL file for the family | a crash before it leaves files that no version names; a follower sees that the state that it read before is incomplete |
 //! | tell the commit hook, publish | as for a batch |
 //!
 //! The WAL does not have the value: RocksDB keeps no blob file for a pointer that only the WAL has.
@@ -42,7 +42,7 @@ const PIECE: u64 = 1 << 20;
 const LOOK_EACH: u64 = 8 << 20;
 
 impl ColumnFamily {
-    /// Sets `key` to what `value` gives until it ends, and returns how many bytes that were:
+    /// Sets `key` to the bytes that `value` gives until it ends, and returns their number:
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
@@ -73,10 +73,10 @@ impl ColumnFamily {
     /// whatever `options` say; and it is no part of the WAL. With `no_slowdown`, the call fails if
     /// writes are stalled while the value is read.
     ///
-    /// Cost: 3 MiB of memory, whatever the length; writes the file and a table of level 0, flushes
-    /// the family, and syncs the WAL and the MANIFEST. Other writers wait for the table and the
-    /// syncs, not for the reader; and for a flush of what they wrote to the family meanwhile,
-    /// which with one background job comes after a compaction that runs.
+    /// Cost: 3 MiB of memory, for any length; writes the file and a table of level 0, flushes the
+    /// family, and syncs the WAL and the MANIFEST. Other writers wait for the table and the syncs,
+    /// not for the reader; and for a flush of their own writes to the family meanwhile, which with
+    /// one background job comes after a compaction that runs.
     ///
     /// A [commit hook](crate::CommitHook) is told of a bypass of the key; a
     /// [compaction filter](crate::ColumnFamilyOptions::compaction_filter) is asked later.
@@ -136,7 +136,7 @@ impl ColumnFamily {
         shared.alone_between_checkpoints(|lead| {
             let sequence = shared.prepare_for_value(lead, family, key, options)?;
             // ORDER: until the value is published. A compaction that takes the table before must
-            // keep what a reader of the moment before the value sees.
+            // keep the entries that a reader of the moment before the value sees.
             let _before = shared.snapshot_before_value();
             let value = NewValue {
                 family: family.clone(),
@@ -194,7 +194,7 @@ impl Shared {
         if !mutant!(value_durable_before_earlier_writes) {
             self.sync_wal(lead)?;
         }
-        // ORDER: before the table gets its sequence number. What is older must not be in memtables,
+        // ORDER: before the table gets its sequence number. Older entries must not be in memtables,
         // which readers search first. The edit names the WAL file that begins here.
         if !mutant!(value_below_older_memtables) {
             let memtables = self.seal_to_flush(lead, family.id)?;

@@ -7,9 +7,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::ColumnFamilyId;
 
 impl Shared {
-    /// Makes durable, in new files, whatever the failure left undone, and accepts writes again. On
-    /// an error nothing has changed for the user: writes stay refused, and `resume` can be tried
-    /// again.
+    /// Makes durable, in new files, all data that is not durable because of the failure, and
+    /// accepts writes again. On an error nothing has changed for the user: writes stay refused, and
+    /// `resume` can be tried again.
     pub(super) fn resume(&self) -> Result<()> {
         self.alone(|lead| {
             let ids: Vec<ColumnFamilyId> = self.families.load().keys().copied().collect();

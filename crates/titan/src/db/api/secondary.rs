@@ -2,8 +2,8 @@
 //! its lock.
 //!
 //! [`Follower`] captures the files of one moment. Recovery from them is the usual one, as after a
-//! crash of the process at that moment, and what it writes stays in memory. A view never changes.
-//! Catching up makes another one, which takes over the files that both have.
+//! crash of the process at that moment, and the files that it writes stay in memory. A view never
+//! changes. Catching up makes another one, which takes over the files that both have.
 
 use std::path::{Path, PathBuf};
 
@@ -46,10 +46,10 @@ pub struct Secondary {
 
 impl Secondary {
     /// Opens the database in the directory `path` as it is now, even if another process has it
-    /// open. What that process has logged by now is there, synced or not, up to some moment: each
-    /// batch whole or not at all, over all families. What it wrote without WAL is there once it is
-    /// flushed. A batch whose write failed may be visible, as after a crash, until the writer has
-    /// resumed.
+    /// open. The batches that the process has logged by now are there, synced or not, up to some
+    /// moment: each whole or not at all, over all families. Its writes without WAL are there once
+    /// they are flushed. A batch whose write failed may be visible, as after a crash, until the
+    /// writer has resumed.
     ///
     /// Every file of that moment stays open, so that the writer may delete it, and blob files are
     /// guarded by a shared `flock`, so that a writer of this engine punches no holes into them:
@@ -80,8 +80,8 @@ impl Secondary {
     }
 
     /// The database as of the newest moment that has been caught up with. Everything read from it,
-    /// by any handle and at any time, is of that moment, which [`Db::moment`] returns; whatever
-    /// would change it is refused with `ReadOnly`. It stays readable when the secondary is gone.
+    /// by any handle and at any time, is of that moment, which [`Db::moment`] returns; calls that
+    /// would change it are refused with `ReadOnly`. It stays readable when the secondary is gone.
     pub fn db(&self) -> Db {
         self.newest.lock().clone()
     }

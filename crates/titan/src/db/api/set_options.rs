@@ -95,7 +95,7 @@ impl Shared {
         let options = self.opening.options.load();
         self.admission.wal_limit.set(&state, &options);
         self.update_stalls(state);
-        // Jobs may be due, and writers may wait for what is allowed now.
+        // Jobs may be due, and waiting writers may go on now.
         self.signals.raise_all();
         // The MANIFEST may be another one.
         self.purge();

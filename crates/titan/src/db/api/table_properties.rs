@@ -88,15 +88,15 @@ impl ColumnFamily {
         reader.properties().collected()
     }
 
-    /// Says that what collectors report as garbage from `moment` on, or an earlier one, is garbage
-    /// now. Moments only advance: an earlier one than before changes nothing. After an opening the
-    /// moment is 0.
+    /// Says that bytes that collectors report as garbage from `moment` on, or an earlier one, are
+    /// garbage now. Moments only advance: an earlier one than before changes nothing. After an
+    /// opening the moment is 0.
     ///
     /// Garbage counts towards compactions as overwritten values do: when a family has more of it
     /// than `max_space_amp` leaves room for, the tables that have most are compacted, at the last
-    /// level too. What drops it there is the [compaction filter](crate::CompactionFilterFactory).
-    /// Garbage that a compaction at this moment leaves is not waited for again; garbage of later
-    /// moments is.
+    /// level too. The [compaction filter](crate::CompactionFilterFactory) drops it there. Garbage
+    /// that a compaction at this moment leaves is not waited for again; garbage of later moments
+    /// is.
     pub fn advance_garbage_moment(&self, moment: u64) {
         let before = self
             .family

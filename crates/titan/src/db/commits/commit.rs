@@ -1,4 +1,4 @@
-//! Committing batches: what the database does at the stages of the
+//! Committing batches: the actions of the database at the stages of the
 //! [pipeline](crate::write::pipeline), and the switch of memtables.
 
 use std::sync::Arc;
@@ -105,7 +105,7 @@ fn valued_keys(group: &Group, family: ColumnFamilyId) -> impl Iterator<Item = &[
 }
 
 impl Shared {
-    /// Notes that what has been published, in the memtables of `targets`, was written by now.
+    /// Notes that the entries published in the memtables of `targets` were written by now.
     fn note_write_times(&self, targets: &[Target<Arc<Family>>]) {
         let clock = &self.files.env.clock;
         let last = self.counters.last_sequence();
@@ -121,7 +121,7 @@ impl Shared {
         }
     }
 
-    /// Requests estimates of what the memtables shadow, to which entries were added.
+    /// Requests estimates of the data shadowed by the memtables to which entries were added.
     fn request_estimates(&self, targets: &[Target<Arc<Family>>]) {
         let asks = |target: &&Target<Arc<Family>>| {
             let memtable = &target.memtable;
@@ -135,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Commits a batch; see [`WriteOptions`] for what holds when it returns.
+    /// Commits a batch; see [`WriteOptions`] for the guarantees on return.
     pub(crate) fn write(&self, batch: &mut WriteBatch, options: &WriteOptions) -> Result<()> {
         self.submit(batch, None, options)
     }
@@ -188,8 +188,8 @@ impl Shared {
         }
     }
 
-    /// Counts what memtables have grown by, if their memory is bounded, and has the largest one
-    /// sealed if the bound is exceeded.
+    /// Counts the growth of memtables, if their memory is bounded, and has the largest one sealed
+    /// if the bound is exceeded.
     fn charge(&self, targets: &[Target<Arc<Family>>]) {
         let account = &self.opening.env.write_buffers;
         if !account.is_bounded() {

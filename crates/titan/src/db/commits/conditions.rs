@@ -2,9 +2,9 @@
 //!
 //! The writer checks its conditions itself, in parallel with other writers: it takes the last
 //! published sequence number, then the super versions, and looks for newer writes. In the commit
-//! pipeline the leader looks only for what was published after that number, and at earlier batches
-//! of its group. Nothing is published in between, so the two together are exact. ADR 33 explains
-//! why compactions have not dropped what they look for.
+//! pipeline the leader looks only for writes published after that number, and at earlier batches of
+//! its group. Nothing is published in between, so the two together are exact. ADR 33 explains why
+//! compactions have not dropped the writes that they look for.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// No conditions yet; later ones are about what was written after `snapshot`.
+    /// No conditions yet; later ones are about writes after `snapshot`.
     pub fn since(snapshot: &Snapshot) -> Self {
         Conditions {
             snapshot: snapshot.clone(),
@@ -97,7 +97,7 @@ impl Conditions {
             ));
         }
         if sequence < self.snapshot.sequence() {
-            // Compactions may have dropped what was written in between.
+            // Compactions may have dropped entries that were written in between.
             return Err(Error::invalid_argument(
                 "a condition is about writes before its snapshot",
             ));
@@ -157,8 +157,8 @@ impl Shared {
                  opening of this one",
             ));
         }
-        // ORDER: the sequence number, then the super versions, other than in reads. What is
-        // published by then is in what is loaded. What comes later is for the leader to find.
+        // ORDER: the sequence number, then the super versions, other than in reads. Writes
+        // published by then are in the super versions loaded. The leader finds later ones.
         let published = self.counters.last_sequence();
         gate!("conditions: sequence number chosen");
         let mut checked_to = published;
@@ -178,7 +178,7 @@ impl Shared {
         })
     }
 
-    /// Looks for writes that violate a condition, up to `published` or what is returned instead.
+    /// Looks for writes that violate a condition, up to `published` or the number returned instead.
     fn check_condition(
         &self,
         condition: &Condition,
@@ -213,8 +213,8 @@ impl Shared {
         if !is_newer {
             return Ok(());
         }
-        // What the writer has checked needs no second look: sources without anything newer are
-        // skipped.
+        // Writes that the writer has checked need no second look: sources without anything newer
+        // are skipped.
         let rest = Condition {
             since: condition.since.max(checked_to),
             ..condition.clone()

@@ -19,7 +19,7 @@ impl Shared {
     pub(crate) fn check_not_stalled(&self) -> Result<()> {
         match self.stall() {
             StallEvent::Normal => Ok(()),
-            // The delay depends on what is in the batch.
+            // The delay depends on the contents of the batch.
             StallEvent::Delayed(StallCause::SpaceAmplification) => Ok(()),
             StallEvent::Delayed(cause) | StallEvent::Stopped(cause) => Err(stalled(cause)),
         }
@@ -141,9 +141,9 @@ impl Shared {
         Ok(delay)
     }
 
-    /// Evaluates what has changed, and how writes are stalled; releases the state lock; notifies
-    /// listeners of changes. Wakes the thread that collects garbage if something is to be
-    /// collected.
+    /// Evaluates the families that have changed, and how writes are stalled; releases the state
+    /// lock; notifies listeners of changes. Wakes the thread that collects garbage if something is
+    /// to be collected.
     pub(crate) fn update_stalls(&self, mut state: MutexGuard<'_, State>) {
         if self.signals.take_ended_version() {
             let families = state.families.values_mut();

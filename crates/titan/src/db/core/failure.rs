@@ -57,7 +57,7 @@ impl BackgroundFailure {
         let first = {
             let mut reason = self.reason.lock();
             let first = reason.is_none();
-            // Whoever resumes decides by its kind.
+            // The resuming caller decides by its kind.
             invariant!(
                 !first || error.kind() != ErrorKind::WritesStopped,
                 "writes are stopped for no reason: {error}"

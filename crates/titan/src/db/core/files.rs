@@ -64,9 +64,9 @@ impl Files {
     }
 
     /// Deletes obsolete files. A file becomes obsolete only after the edit that removed it is
-    /// durable and the last version that named it is gone (BLOB-2). What cannot be deleted now is
-    /// deleted at the next opening, as is everything once the database has released its directory.
-    /// On return, nothing is left of what was obsolete before.
+    /// durable and the last version that named it is gone (BLOB-2). A file that cannot be deleted
+    /// now is deleted at the next opening, as is every file once the database has released its
+    /// directory. On return, none of the files that were obsolete before is left.
     pub(super) fn delete_obsolete(&self, statistics: &Statistics, listeners: &Listeners) {
         let lock = self.lock.lock();
         if lock.is_none() {

@@ -8,8 +8,8 @@ use crate::format::SequenceNumber;
 /// [`ALONE_IDLE_AFTER`].
 pub(crate) const IDLE_AFTER: Duration = Duration::from_secs(5);
 
-/// And after so long without a write of its own, whatever users write to others: one that is
-/// written to all the time must not keep the others from cleaning up for ever.
+/// And after so long without a write of its own, even if users write to others: one that is written
+/// to all the time must not keep the others from cleaning up for ever.
 const ALONE_IDLE_AFTER: Duration = Duration::from_secs(60);
 
 /// See the module.

@@ -1,5 +1,5 @@
-//! Whether the database is open, whether it may be changed and by this process, and what closing
-//! waits for.
+//! Whether the database is open, whether it may be changed and by this process, and the checkpoint
+//! for which closing waits.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// A database is open until it is closed, once. Closing has two steps: first it refuses batches,
-/// and once what was written is safe it refuses everything.
+/// and once earlier writes are safe it refuses everything.
 pub(crate) struct Lifecycle {
     dir: PathBuf,
     /// The process that opened it.
@@ -55,8 +55,8 @@ impl Lifecycle {
         }
     }
 
-    /// Whether this process is a child of the one that opened the database, made by `fork`. What is
-    /// in memory is a copy then, and no thread of the database is there: nothing may be written,
+    /// Whether this process is a child of the one that opened the database, made by `fork`. Its
+    /// memory is a copy then, and no thread of the database is there: nothing may be written,
     /// waited for, or released.
     pub(crate) fn is_inherited(&self) -> bool {
         !self.opened_by.is_current()

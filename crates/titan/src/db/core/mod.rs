@@ -4,12 +4,12 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`opening`] | what the database was opened with: options, clock, listeners, its part in an `Env`; also statistics, and [times of writes](write_times) |
+//! | [`opening`] | options, clock and listeners of the opening, and its part in an `Env`; also statistics, and [times of writes](write_times) |
 //! | [`lifecycle`], [`failure`] | whether the database is open; why writes are refused, and jobs [postponed] |
 //! | [`files`] | the directory, its lock, open files |
 //! | [`pins`] | snapshots, iterators and versions in use, and the names of [dropped families](dropped_families) |
 //! | [`family`], [`new_family`] | a column family as readers, writers and jobs share it; its first state |
-//! | [`state`] | what the state lock guards: memtables to flush, [running jobs](running_jobs), whether [compactions are due](due_compactions), [room] on the device, what was evaluated of families, whether a user [writes](recent_writes), and since when [none does](idle) |
+//! | [`state`] | state under the state lock: memtables to flush, [running jobs](running_jobs), whether [compactions are due](due_compactions), [room] on the device, evaluations of families, whether a user [writes](recent_writes), and since when [none does](idle) |
 //! | [`signals`] | how threads wake each other |
 //! | [`admission`] | whether writes are stalled and jobs must hurry, whether [WAL files are too large](wal_limit), and [notifying](stall_notifier) listeners; readable without the state lock |
 //!

@@ -19,7 +19,7 @@ pub(crate) struct Opening {
     /// Replaced under the lock of the version set.
     pub(crate) options: ArcSwap<DbOptions>,
     pub(crate) clock: Arc<dyn SystemClock>,
-    /// Its part in what databases share.
+    /// Its part in the resources that databases share.
     pub(crate) env: Membership,
     /// Options that were taken over from the database.
     pub(crate) taken: Vec<TakenOptions>,

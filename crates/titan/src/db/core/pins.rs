@@ -7,7 +7,8 @@ use super::dropped_families::DroppedFamilies;
 use crate::read::{IteratorList, SnapshotList};
 use crate::version::Watch;
 
-/// The lists of what readers have. Each list has its own lock, which is taken after all others.
+/// The lists of objects that readers have. Each list has its own lock, which is taken after all
+/// others.
 #[derive(Default)]
 pub(crate) struct Pins {
     pub(crate) snapshots: Arc<SnapshotList>,

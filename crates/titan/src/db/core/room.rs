@@ -1,5 +1,5 @@
-//! Knowledge of the room on the device, and of the room for which jobs wait. What follows from
-//! it is decided in [`lack_of_room`](crate::db::resources::lack_of_room).
+//! Knowledge of the room on the device, and of the room for which jobs wait.
+//! [`lack_of_room`](crate::db::resources::lack_of_room) decides what follows from it.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Room {
 
     /// It has ended.
     pub(crate) fn release(&mut self, need: u64) {
-        // Resuming takes back what jobs were promised that have panicked, and no job runs then.
+        // Resuming takes back the room promised to jobs that have panicked, and no job runs then.
         invariant!(
             self.promised >= need,
             "a job gives back {need} bytes of room, and {} are promised",

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RunningJob {
     Flush,
-    /// An estimate of what a memtable shadows.
+    /// An estimate of the data that a memtable shadows.
     Estimate,
     /// The switch of a memtable whose entries a compaction filter is to see.
     Switch,
@@ -14,7 +14,7 @@ pub(crate) enum RunningJob {
     Compaction,
     /// A compaction that a user asked for.
     ManualCompaction,
-    /// The search for what to collect.
+    /// The search for blob files to collect.
     Selection,
     /// Reading files into the kernel's cache. Nobody waits for it.
     WarmUp,
@@ -46,7 +46,8 @@ pub(crate) struct RunningCounts(BTreeMap<RunningJob, usize>);
 
 impl RunningCounts {
     pub(crate) fn begin(&mut self, job: RunningJob) {
-        // The device is the bottleneck of a collection, and one relocates what another would.
+        // The device is the bottleneck of a collection, and one relocates the records that another
+        // would.
         invariant!(
             !job.is_collection() || !self.is_collecting(),
             "a collection begins beside another"
@@ -91,7 +92,7 @@ impl RunningCounts {
         running.any(|(job, _)| job.is_compaction() || job.is_collection())
     }
 
-    /// Whether garbage is being collected, for whatever reason.
+    /// Whether garbage is being collected, for any reason.
     pub(crate) fn is_collecting(&self) -> bool {
         self.of(RunningJob::Collection) > 0 || self.of(RunningJob::ManualCollection) > 0
     }

@@ -1,12 +1,12 @@
 //! Signals of a database: for callers and jobs that wait, and for the threads of its `Env`.
 //!
 //! Callers and jobs wait for a [`Signal`], which counts how often it was raised. A thread reads the
-//! count first, then looks at what it waits for, and waits only while the count is still the same.
-//! The threads of the `Env` wait for no database, but in the pool that they share; a [`Desk`] tells
-//! it that this one may have a job of a kind. Either way, nothing that is raised after a thread
-//! looked is lost. So raising needs no lock of the engine but that of the signal or of the pool,
-//! which are held for moments and under which no other is taken. A destructor may do it wherever it
-//! runs: under the state lock, or while a thread unwinds.
+//! count first, then looks at the state for which it waits, and waits only while the count is still
+//! the same. The threads of the `Env` wait for no database, but in the pool that they share; a
+//! [`Desk`] tells it that this one may have a job of a kind. Either way, nothing that is raised
+//! after a thread looked is lost. So raising needs no lock of the engine but that of the signal or
+//! of the pool, which are held for moments and under which no other is taken. A destructor may do
+//! it wherever it runs: under the state lock, or while a thread unwinds.
 //!
 //! Destructors take no other lock, but that of an account of the memory of memtables, which is like
 //! these. One that must report more sets a flag here, which the next evaluation of families takes.
@@ -58,8 +58,8 @@ impl Signals {
         self.warm_up.raise();
     }
 
-    /// Posted by the last holder of a watched version: what that pinned is garbage from now on. The
-    /// thread that collects garbage evaluates it and notifies listeners.
+    /// Posted by the last holder of a watched version: records that it pinned are garbage from now
+    /// on. The thread that collects garbage evaluates it and notifies listeners.
     pub(crate) fn version_ended(&self) {
         self.version_ended.store(true, Ordering::Release);
         self.progress.raise();
@@ -81,7 +81,7 @@ impl Signals {
         self.kept_for_snapshots.store(kept, Ordering::Release);
     }
 
-    /// Posted at the end of the oldest snapshot: compactions may now drop what it kept.
+    /// Posted at the end of the oldest snapshot: compactions may now drop entries that it kept.
     pub(crate) fn snapshot_released(&self) {
         if self.kept_for_snapshots.load(Ordering::Acquire) {
             self.work.raise();
@@ -123,7 +123,7 @@ pub(crate) struct Signal {
 pub(crate) struct Seen(u64);
 
 impl Signal {
-    /// To be called before the thread looks at what it waits for.
+    /// To be called before the thread looks at the state for which it waits.
     pub(crate) fn seen(&self) -> Seen {
         Seen(*self.raised.lock())
     }

@@ -31,8 +31,8 @@ impl StallNotifier {
         notifier.waiting.is_empty() && !notifier.notifying
     }
 
-    /// Notifies listeners of what is waiting, unless another thread is doing so, which then
-    /// includes this. Returns whether this thread did it. No lock of the database may be held.
+    /// Notifies listeners of the waiting changes, unless another thread is doing so, which then
+    /// includes these. Returns whether this thread did it. No lock of the database may be held.
     pub(crate) fn notify(&self, listeners: &Listeners) -> bool {
         {
             let mut notifier = self.0.lock();

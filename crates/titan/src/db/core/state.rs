@@ -72,7 +72,7 @@ pub(crate) struct FamilyJobs {
 
 /// Last evaluation of a family.
 pub(crate) struct Evaluation {
-    /// Whether this is of the version, the memtables and what is excluded now.
+    /// Whether this is of the current version, memtables and exclusions.
     is_current: bool,
     /// The state of the family's garbage; `None` if the family does not collect it.
     pub(crate) garbage: Option<GarbageEvaluation>,
@@ -361,7 +361,7 @@ pub(crate) struct Collections {
     pub(crate) pauses: usize,
     /// Calls that collect garbage of a range.
     pub(crate) manual: usize,
-    /// Number of collections that have begun, for whatever reason.
+    /// Number of collections that have begun, for any reason.
     pub(crate) begun: u64,
     /// For how long the running collection has waited for its rate.
     pub(crate) waited_for_rate: Duration,
@@ -474,8 +474,8 @@ impl State {
         bound
     }
 
-    /// Evaluates what has changed, and with it how writes are stalled. Cost: O(families), and that
-    /// of the families that have changed.
+    /// Evaluates the families that have changed, and with them how writes are stalled. Cost:
+    /// O(families), and that of the families that have changed.
     pub(crate) fn evaluate(&mut self, notifier: &StallNotifier) {
         let bound = self.bound().unwrap_or_default();
         // Nothing is collected during a pause, however long writes wait.

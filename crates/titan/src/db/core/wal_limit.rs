@@ -48,7 +48,7 @@ impl WalLimit {
     /// To be called after WAL files or families have changed. Cost: O(families).
     pub(crate) fn set(&self, state: &State, options: &DbOptions) {
         let limit = match state.families.len() {
-            // A single family flushes what it fills.
+            // A single family flushes the memtables that it fills.
             1 => u64::MAX,
             _ => limit_of(state, options),
         };

@@ -39,7 +39,7 @@ pub(crate) fn start(core: &Core) -> Result<()> {
     for family in state.families.values_mut() {
         family.jobs.count_due = is_count_due(&family.version);
         if write_buffers.is_bounded() {
-            // What was replayed counts before anything is written.
+            // Replayed entries count before anything is written.
             family.memtable.charge(write_buffers);
         }
     }
@@ -155,7 +155,7 @@ impl Shared {
         sources.find_map(|source| Some(((source.claim)(self, state)?, source.takes_long)))
     }
 
-    /// Claims a job of the collecting thread, or makes due what cleans up an idle database.
+    /// Claims a job of the collecting thread, or makes due the jobs that clean up an idle database.
     fn find_collection(&self) -> Search {
         self.heed_ended_versions();
         if self.lifecycle.is_closed() || self.failure.get().is_some() {

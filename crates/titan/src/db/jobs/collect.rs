@@ -89,7 +89,7 @@ impl Job for CollectionJob<'_> {
     fn run(self, shared: &Shared) -> (Result<Outcome>, Collected) {
         let clock = &*shared.opening.clock;
         let started = clock.monotonic();
-        // Discards what a count of pointers has added.
+        // Discards the time that a count of pointers has added.
         shared.state.lock().collections.waited_for_rate = Duration::ZERO;
         let (family, collection) = (&*self.family, &self.collection);
         let outcome = match self.manual_rate_limit {
@@ -138,7 +138,7 @@ impl Job for CollectionJob<'_> {
         let Some(family) = state.families.get_mut(&collected.family) else {
             return;
         };
-        // What has no live records after all would have none the next time.
+        // Files that have no live records after all would have none the next time.
         if let Ok(Outcome::NothingLive(files) | Outcome::SetAside(files, _)) = outcome {
             Arc::make_mut(&mut family.excluded).damaged.extend(files);
         }
@@ -192,7 +192,7 @@ impl Shared {
         };
         let live = live_files(&collection.physical, read, &self.files.open)?;
         let accounts = collection.accounts(&versions);
-        // What only older versions pin can be deleted meanwhile.
+        // Files that only older versions pin can be deleted meanwhile.
         drop(versions);
         gate!("collection: live records listed");
         if let Some(event) = self.punch_holes(collection, &live, &context)? {
@@ -248,9 +248,9 @@ impl Shared {
         Ok((!event.files.is_empty()).then_some(event))
     }
 
-    /// Installs what a collection copied. Returns the event and the bytes freed, or `None` if there
-    /// was nothing to relocate. `accounts` are the live bytes that the versions claimed when the
-    /// records were copied.
+    /// Installs the output of a collection. Returns the event and the bytes freed, or `None` if
+    /// there was nothing to relocate. `accounts` are the live bytes that the versions claimed when
+    /// the records were copied.
     fn install_collection(
         &self,
         family: &Family,
@@ -302,7 +302,8 @@ impl Shared {
             };
             let on_disk = total(inputs.values().map(|file| file.bytes_on_disk()));
             let freed = on_disk.saturating_sub(relocation.total_bytes);
-            // The older versions live until they are watched and what they pin is excluded.
+            // The older versions live until they are watched and the records that they pin are
+            // excluded.
             Some((vec![edit], (relocation, inputs, freed, pinned, older)))
         };
         let installed = self.install(&[family], &outputs, prepare, |family, prepared| {
@@ -333,7 +334,7 @@ impl Shared {
     }
 }
 
-/// The relocation of what was copied, without logical files that left the version meanwhile.
+/// The relocation of the copied records, without logical files that left the version meanwhile.
 fn relocation_of(copied: &Copied, version: &Version) -> Option<Relocation> {
     let mut relocation = copied.relocation.clone()?;
     let logical = &mut relocation.logical;
@@ -387,7 +388,7 @@ mod tests {
             blob_garbage: current.blob_files.keys().map(claim).collect(),
             ..VersionEdit::default()
         };
-        // Or it would pin what it sees for a moment.
+        // Or it would pin the files that it sees for a moment.
         drop(current);
         drop(versions);
         let family = shared.family(id).unwrap();

@@ -168,7 +168,8 @@ impl Shared {
     fn due_compaction(&self, state: &mut State) -> Option<(ColumnFamilyId, Compaction, u64)> {
         let budget = state.room.budget;
         let of_all = Circumstances {
-            // Where there is little room, what frees some is worth as much as in an idle database.
+            // Where there is little room, a job that frees some is worth as much as in an idle
+            // database.
             idle_cleanup: self.is_cleaning_up(state) || budget.is_short,
             oldest_snapshot: self.pins.snapshots.oldest(),
             garbage_moment: 0,
@@ -211,7 +212,7 @@ impl Shared {
             });
             let lack = fitting.lack().filter(|_| picked.is_none());
             match (&picked, lack) {
-                // What found the device full is not due any more.
+                // The compaction that found the device full is not due any more.
                 (None, None) => family.jobs.compactions_wait.succeeded(),
                 _ => {
                     let wait = &mut family.jobs.compactions_wait;
@@ -228,8 +229,8 @@ impl Shared {
                 None => {
                     let revisit = family.family.revisit;
                     let aged_at = revisit.and_then(|r| aged_tables::first_due(&family.version, r));
-                    // What is due and was not picked is being compacted: the end of that job
-                    // counts.
+                    // Tables that are due and were not picked are being compacted: the end of that
+                    // job counts.
                     let aged_at = aged_at.map(|at| at.max(now + 1));
                     family.due.none_under(circumstances, aged_at);
                 }
@@ -240,8 +241,8 @@ impl Shared {
         })
     }
 
-    /// For how long nothing becomes due by the passing of time alone; `None` for ever. What lacks
-    /// room is looked at now and then.
+    /// For how long nothing becomes due by the passing of time alone; `None` for ever. Jobs that
+    /// lack room are looked at now and then.
     pub(super) fn time_to_next_look(&self, state: &State) -> Option<Duration> {
         if state.lacks_room() {
             return Some(LOOK_EACH);
@@ -416,7 +417,7 @@ impl Shared {
             self.compact_one(family, pick)?;
             return Ok(());
         }
-        // What the rewriting changes now that it did not when the table was written. Tables that
+        // Changes that rewriting makes now and did not make when the table was written. Tables that
         // were written just now have been through it; moved ones have not.
         let options = family.options();
         let filters = options.compaction_filter.is_some() && !mutant!(last_level_not_filtered);
@@ -508,7 +509,7 @@ mod tests {
             db.put(b"z", &[7; 1000]).unwrap();
             db.flush().unwrap();
             if round == 0 {
-                // What no table of level 0 can be moved to as it is.
+                // Fills a level to which no table of level 0 can be moved as it is.
                 db.compact_range(None, None, &CompactRangeOptions::default())
                     .unwrap();
             }

@@ -68,8 +68,8 @@ pub(super) const COUNTS: JobSource = JobSource {
 };
 
 /// A count of the pointers of some of a family's tables, at the rate of a collection. If more are
-/// left, or a pause of collections or a lack of file descriptors ends it, it is due again. What
-/// closing or damage keeps from being counted stays for the next opening.
+/// left, or a pause of collections or a lack of file descriptors ends it, it is due again. Tables
+/// that closing or damage keeps from being counted stay for the next opening.
 struct Count {
     family: Arc<Family>,
 }
@@ -103,7 +103,7 @@ impl Job for Count {
         if ended.is_err() && mutant!(count_lost_by_closing) {
             counted = NumberMap::new();
         }
-        // Also what a count has found that ends early.
+        // Also the findings of a count that ends early.
         let installed = shared.install_counts(&self.family, counted);
         let outcome = installed.and_then(|()| match ended {
             Ok(is_more_due) => Ok(Counted {
@@ -187,8 +187,8 @@ impl Shared {
         })
     }
 
-    /// Records the counts of the tables that are still there, and, once all tables are counted, as
-    /// garbage what none points to.
+    /// Records the counts of the tables that are still there, and, once all tables are counted, the
+    /// blob records to which none points as garbage.
     fn install_counts(
         &self,
         family: &Family,
@@ -378,7 +378,7 @@ mod tests {
             assert_sound(dir);
         }
 
-        // What was found is collected like any other.
+        // Garbage that a count found is collected like any other.
         forget_counts(dir);
         options.default.enable_blob_garbage_collection = true;
         options.default.stated = Stated::all();
@@ -405,7 +405,7 @@ mod tests {
         let family = state.families.get_mut(&ColumnFamilyId::DEFAULT).unwrap();
         family.jobs.count_due = true;
         db.core.shared.update_stalls(state);
-        // Nobody waits for what a pause keeps from being done.
+        // No caller waits for a count that a pause keeps from running.
         db.wait_idle().unwrap();
         assert!(is_due(&db));
         drop(pause);
@@ -456,7 +456,7 @@ mod tests {
         flip(&mut bytes);
         std::fs::write(&path, bytes).unwrap();
         let db = Db::open(dir, &options).unwrap();
-        // What only the damaged table points to is not garbage.
+        // Records to which only the damaged table points are not garbage.
         assert_eq!(metrics(&db).garbage_blob_bytes, 0);
         db.close().unwrap();
         assert_eq!(counted(dir), 2);
@@ -542,7 +542,7 @@ mod tests {
             let queue = std::sync::Arc::new(Queue::default());
             options.db.listeners = vec![std::sync::Arc::clone(&queue) as _];
             if kind == ErrorKind::Unsupported {
-                // What is not understood is refused before anything is written.
+                // A table that is not understood is refused before anything is written.
                 let error = Db::open(dir, &options).unwrap_err();
                 assert_eq!(
                     (error.kind(), error.path()),

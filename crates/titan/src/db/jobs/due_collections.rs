@@ -1,4 +1,5 @@
-//! Collections that are due: finding what to collect, without the state lock, and claiming it.
+//! Collections that are due: finding blob files to collect, without the state lock, and claiming
+//! it.
 
 use std::sync::Arc;
 
@@ -21,14 +22,14 @@ pub(super) const COLLECTIONS: JobSource = JobSource {
     claim: |_, state| claim_selection(state),
 };
 
-/// Claims the search for what to collect of the family that is due. The job is the search, and the
-/// collection of what it finds.
+/// Claims the search for blob files to collect in the family that is due. The job is the search,
+/// and the collection of the files found.
 fn claim_selection(state: &mut State) -> Option<Claimed> {
     let family = state.to_collect()?;
     let candidate = FamilyToCollect::of(family, state.collections.begun);
     let budget = state.room.budget;
-    // What it reads from is pinned, so a caller who waits for the database to be idle, and for
-    // files to be deleted, must wait for it, too.
+    // The version that it reads is pinned, so a caller that waits for the database to be idle, and
+    // for files to be deleted, must wait for it, too.
     let counts = !mutant!(selection_does_not_count);
     let id = candidate.family.id;
     if counts {

@@ -1,6 +1,6 @@
-//! Estimates what memtables shadow in older tables, before they are flushed: while users write, so
-//! that a memtable that shadows much is flushed before it is full, and so that live data is not
-//! overestimated; and once the database is idle, so that it gives space back.
+//! Estimates the data in older tables that memtables shadow, before they are flushed: while users
+//! write, so that a memtable that shadows much is flushed before it is full, and so that live data
+//! is not overestimated; and once the database is idle, so that it gives space back.
 
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub(super) const ESTIMATES: JobSource = JobSource {
     claim: Shared::claim_estimate,
 };
 
-/// Whether an estimate is due of what the current memtable of a family shadows.
+/// Whether an estimate is due of the data that the current memtable of a family shadows.
 fn needs_estimate(family: &FamilyState) -> bool {
     family.family.collects_by_itself() && family.memtable.wants_estimate()
 }
@@ -155,7 +155,7 @@ pub(super) fn may_shadow(family: &FamilyState) -> bool {
 }
 
 /// Number of entries at the next estimate, if so many shadow so much: before it is `most`, if it
-/// goes on like this, or if what is shadowed from now on is much larger than the average.
+/// goes on like this, or if values shadowed from now on are much larger than the average.
 fn next_estimate(entries: u64, shadowed: u64, average: u64, most: u64) -> u64 {
     let full = u128::from(entries) * u128::from(most) / u128::from(shadowed.max(1));
     let full = u64::try_from(full).unwrap_or(u64::MAX);
@@ -218,7 +218,7 @@ mod tests {
         );
         // Where nothing is shadowed they become rarer and rarer.
         assert_eq!(next_estimate(1 << 20, 0, 4096, most), 4 << 20);
-        // No separated values: only what range tombstones shadow would count.
+        // No separated values: only data that range tombstones shadow would count.
         assert!(next_estimate(64, 0, 0, most) >= most);
     }
 }

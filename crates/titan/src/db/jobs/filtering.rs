@@ -1,4 +1,4 @@
-//! Compaction filters as jobs of the database use them: how a job filters, and what it reports.
+//! Compaction filters as jobs of the database use them: how a job filters, and its reports.
 
 use crate::compaction::building::filter::{FilterCounts, Filtering};
 use crate::compaction::building::job_output::JobOutput;
@@ -15,7 +15,7 @@ impl Shared {
         let mut recent = Vec::new();
         if reason == FilterReason::Flush && family.revisit.is_some() {
             recent = self.opening.write_times.known();
-            // What is flushed has been written. The number is taken before the time: what is
+            // Flushed entries have been written. The number is taken before the time: entries
             // published between the two must not count as written by then.
             let last = self.counters.last_sequence();
             let now = rounded_up(self.files.env.clock.latest());
@@ -55,7 +55,7 @@ impl Shared {
         }
     }
 
-    /// Counts what a compaction filter did.
+    /// Counts the decisions of a compaction filter.
     pub(super) fn count_filtered(&self, counts: &FilterCounts) {
         let statistics = &self.opening.statistics;
         stats::add(&statistics.filter_entries, counts.asked);

@@ -54,14 +54,14 @@ impl Shared {
 
     /// Flushes the memtables of `ids` and waits until that is done.
     pub(crate) fn flush(&self, ids: &[ColumnFamilyId]) -> Result<()> {
-        // What is in the memtables now must be flushed; what is written meanwhile need not.
+        // The entries in memtables now must be flushed; those written meanwhile need not.
         let newest = self.alone(|lead| self.switch_to_flush(lead, ids))?;
         self.try_again(ids.iter().copied());
         self.wait_for_flushes(&newest)
     }
 
-    /// Makes what is in memtables immutable. Returns the newest memtable of each family that has
-    /// something to flush.
+    /// Makes the contents of memtables immutable. Returns the newest memtable of each family that
+    /// has something to flush.
     pub(crate) fn switch_to_flush(
         &self,
         lead: &Lead<'_>,
@@ -162,9 +162,9 @@ impl Shared {
         Ok(event)
     }
 
-    /// Stops writes because of a failed sync of WAL files, whatever becomes of the flush, and
-    /// returns the error. Another sync might succeed although data is lost. Without a file
-    /// descriptor nothing was synced, and nothing is lost.
+    /// Stops writes because of a failed sync of WAL files, even if the flush succeeds, and returns
+    /// the error. Another sync might succeed although data is lost. Without a file descriptor
+    /// nothing was synced, and nothing is lost.
     pub(super) fn wal_not_synced(&self, error: Error) -> Error {
         if error.is_out_of_descriptors() {
             return error;

@@ -2,7 +2,7 @@
 //! one for a minute, memtables that shadow much or have many tombstones are flushed, shadowed data
 //! is found down to a small part, and its garbage is then collected like any other; and tombstones
 //! are compacted away. So an idle database takes no more space than it needs, and its iterators do
-//! not step over what was deleted.
+//! not step over deleted entries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,15 +42,16 @@ impl Shared {
         });
     }
 
-    /// Evaluates again what the end of a version may have changed, and notifies listeners.
+    /// Evaluates the families again, since the end of a version may have changed them, and notifies
+    /// listeners.
     pub(super) fn heed_ended_versions(&self) {
         if self.signals.has_ended_version() {
             self.update_stalls(self.state.lock());
         }
     }
 
-    /// Makes due what there is to clean up if the database is idle. Returns after how long it may
-    /// be idle, or there may be something to collect, in real time; `None` if that will be told.
+    /// Makes due the jobs that clean up, if the database is idle. Returns after how long it may be
+    /// idle, or there may be something to collect, in real time; `None` if that will be told.
     pub(super) fn clean_up_if_idle(&self, mut state: MutexGuard<'_, State>) -> Option<Duration> {
         let look_for_room = state.lacks_room().then_some(LOOK_EACH);
         let mut families = state.families.values();
@@ -94,7 +95,7 @@ impl Shared {
         state.idle_cleanup == Some(self.counters.last_sequence())
     }
 
-    /// Makes due what there is to clean up, unless a commit is under way: that may wait, and this
+    /// Makes due the jobs that clean up, unless a commit is under way: that may wait, and this
     /// thread serves others. Returns whether it did.
     fn clean_up(&self) -> bool {
         let last_sequence = self.counters.last_sequence();

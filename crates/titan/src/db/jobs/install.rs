@@ -1,4 +1,4 @@
-//! Installing what a job has written: the one way in which the edits of jobs become durable and
+//! Installing the output of a job: the one way in which the edits of jobs become durable and
 //! readers see the versions they make.
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ impl Shared {
     /// `prepare` runs with the version set locked: no other edit comes between it and its own. It
     /// returns `None` if there is nothing to install. In that case, and if one of `families` was
     /// dropped, the files in `outputs` are deleted. `change` runs under the state lock for each
-    /// edited family, which has its new version; it changes what else goes with that.
+    /// edited family, which has its new version; it changes the other state that goes with that.
     ///
-    /// Returns what `prepare` returned beside the edits. The caller evaluates the families
-    /// ([`Shared::update_stalls`]) when its job has ended.
+    /// Returns the value that `prepare` returned beside the edits. The caller evaluates the
+    /// families ([`Shared::update_stalls`]) when its job has ended.
     ///
     /// # Errors
     /// The error of a dropped family, if one was dropped: nothing has changed. After another error

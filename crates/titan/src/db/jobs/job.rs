@@ -1,9 +1,9 @@
 //! Jobs: units of background work that are claimed, run, released and reported in one way.
 //!
 //! A job is claimed under the state lock, where it is [counted](crate::db::core::running_jobs) as
-//! running. [`Shared::run_job`] runs it on whichever thread claimed it, decides what a failure
-//! means, and releases the claim. A job counts as running until listeners have been notified of its
-//! result, so that a caller who waits for the database to be idle waits for that too.
+//! running. [`Shared::run_job`] runs it on the thread that claimed it, decides the effect of a
+//! failure, and releases the claim. A job counts as running until listeners have been notified of
+//! its result, so that a caller that waits for the database to be idle waits for that too.
 
 use std::sync::Arc;
 
@@ -33,16 +33,16 @@ pub(crate) trait Job: Sized {
     /// The family it works on.
     fn family(&self) -> &Arc<Family>;
 
-    /// Notifies listeners of what is about to be done.
+    /// Notifies listeners of the work that is about to begin.
     fn announce(&self, listeners: &Listeners);
 
     /// Does the work and installs the result.
     fn run(self, shared: &Shared) -> (Result<Self::Done>, Self::Claim);
 
-    /// Releases the claim, and notes in the state what the job has found.
+    /// Releases the claim, and notes the findings of the job in the state.
     fn release(claim: Self::Claim, outcome: &Result<Self::Done>, state: &mut State);
 
-    /// Notifies listeners of what was done.
+    /// Notifies listeners of the work done.
     fn report(done: &Self::Done, listeners: &Listeners);
 }
 
@@ -71,7 +71,7 @@ impl Shared {
     /// Runs a job that the caller has counted as running.
     ///
     /// # Errors
-    /// Those of the job. See [`Shared::job_failed`] for what has stopped writes.
+    /// Those of the job. See [`Shared::job_failed`] for those that have stopped writes.
     pub(crate) fn run_job<J: Job>(&self, job: J) -> Result<J::Done> {
         let running = Running::counted(self, job.family().id, job.kind());
         let outcome = self.run_counted(job);
@@ -88,9 +88,9 @@ impl Shared {
         let watch = timed.map(|(detailed, kind)| detailed.time(kind));
         let (outcome, claim) = job.run(self);
         drop(watch);
-        // Before the job counts as done, so that no job starts on what failed.
+        // Before the job counts as done, so that no job starts on the work that failed.
         let outcome = outcome.map_err(|e| self.job_failed(&family, J::DOING, e));
-        // A warm-up succeeds whatever it could not open.
+        // A warm-up succeeds even if it could not open files.
         let tells = kind != RunningJob::WarmUp || mutant!(warm_up_finds_descriptors);
         if outcome.is_ok() && tells {
             self.failure.postponed.end();
@@ -109,7 +109,7 @@ impl Shared {
     /// failed, and nothing if the device is full and no edit has failed: the job
     /// [waits](crate::db::resources::lack_of_room). If the process had no file descriptor left,
     /// nothing of the job took effect: it is retried after a while. Any other failure stops writes.
-    /// Returns the error, with what the job did.
+    /// Returns the error, with the work of the job as context.
     pub(super) fn job_failed(&self, family: &Family, doing: &str, error: Error) -> Error {
         match error.kind() {
             ErrorKind::Closed | ErrorKind::Busy | ErrorKind::CompactionFilter => error,
@@ -166,7 +166,7 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        // Before the job counts as done, so that no job starts on what it left half way.
+        // Before the job counts as done, so that no job starts on the work that it left half way.
         if !self.over {
             let message = "a thread panicked in a background job";
             self.shared.failure.set_after_panic(message);
@@ -175,8 +175,7 @@ impl Drop for Running<'_> {
         let signals = &self.shared.signals;
         signals.progress.raise();
         signals.work.raise();
-        // A collecting thread that waits without a timeout found nothing to do in what was there
-        // before.
+        // A collecting thread that waits without a timeout found nothing to do in the state before.
         if self.job.is_collection() || signals.is_write_awaited() {
             signals.collector.raise();
         }

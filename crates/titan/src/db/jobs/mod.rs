@@ -3,20 +3,20 @@
 //! | file | owns |
 //! |---|---|
 //! | [`job`] | how every job is claimed, run, released and reported |
-//! | [`background`] | the list of all kinds of jobs, and what threads find of them |
+//! | [`background`] | the list of all kinds of jobs, and the search of threads for them |
 //! | [`install`] | how the edits of jobs become durable and visible |
 //! | [`flush`], [`survivors`] | flushes; the entries of memtables that one writes |
 //! | [`compact`], [`compact_files`], [`filtering`] | compactions; those of named tables; compaction filters in them and in flushes |
-//! | [`due_collections`], [`collect`], [`collection_rate`] | finding what to collect; collections of garbage, and how fast they may copy |
+//! | [`due_collections`], [`collect`], [`collection_rate`] | finding blob files to collect; collections of garbage, and how fast they may copy |
 //! | [`count_rocksdb_tables`] | counting, once, the pointers of tables that RocksDB wrote |
-//! | [`warm_up`] | reading what fits into the kernel's page cache after an opening |
-//! | [`estimate`] | estimating what memtables shadow |
+//! | [`warm_up`] | reading files into the kernel's page cache after an opening, as far as they fit |
+//! | [`estimate`] | estimating the data that memtables shadow |
 //! | [`switches`] | switching memtables whose entries a compaction filter is to see, or whose memory is to be freed |
 //! | [`value_from_reader`] | putting a pointer to a value that a user has written into a table |
-//! | [`idle_cleanup`] | what becomes due once nobody writes |
+//! | [`idle_cleanup`] | jobs that become due once nobody writes |
 //!
 //! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited
-//! for them. Assumes: nothing of what a job does is needed for reads to be right.
+//! for them. Assumes: reads are right without the work of any job.
 
 pub(super) mod background;
 pub(super) mod collect;

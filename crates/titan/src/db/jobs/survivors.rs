@@ -103,9 +103,9 @@ impl<'j> FlushFilter<'j> {
 }
 
 /// Writes memtables, newest last, to one table and its blob files, all of it durable. On an error
-/// every file written is removed: the memtables still have the data. Estimates and records what the
-/// table shadows in `older` ones, if they are known. A flush that `filters` does so with the values
-/// of the version that it is given.
+/// every file written is removed: the memtables still have the data. Estimates and records the data
+/// that the table shadows in `older` ones, if they are known. A flush that `filters` does so with
+/// the values of the version that it is given.
 pub(crate) fn write_memtables(
     memtables: &[Arc<Memtable>],
     env: &JobEnv,
@@ -197,7 +197,7 @@ pub(super) fn shadowed_by_memtables(
     Ok(shadows.bytes())
 }
 
-/// Bytes of entries in files, each with what a table or a blob file adds to it, at most.
+/// Bytes of entries in files, each with the bytes that a table or a blob file adds to it, at most.
 fn bytes_of(
     entries: &mut SurvivorIterator<'_, MergingIterator, UnknownOlderVersions>,
     separated_from: u64,

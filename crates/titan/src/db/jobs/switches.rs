@@ -1,6 +1,6 @@
 //! Sealing memtables that no writer fills: those whose entries a compaction filter is to see, since
 //! they are old enough, and the largest one where the databases of an `Env` take too much memory.
-//! Without this, what is in the memtable of a family that is written little would stay there.
+//! Without this, the entries in the memtable of a family that is written little would stay there.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl Shared {
                 state.begin(RunningJob::Switch, switch.family.id);
                 return Some(claimed(switch));
             }
-            // No job will tell those who wait until there is none.
+            // No job will wake the callers that wait until there is none.
             self.signals.progress.raise();
         }
         let now = self.aged_at();

@@ -189,7 +189,7 @@ impl Job for NewValue<'_> {
             // Another one with each value. The WAL does not have the value, so a follower that has
             // the state before must not take a later write from there.
             log_number: log_number.filter(|_| !mutant!(value_unseen_by_followers)),
-            // Or it would be unknown what came before the first file that is read.
+            // Or the operations before the first file that is read would be unknown.
             min_log_number_to_keep: oldest_log,
             // Other families may need the file before, and this one goes on after the number.
             unlogged: log_number
@@ -199,7 +199,7 @@ impl Job for NewValue<'_> {
             ..VersionEdit::default()
         };
         output.add_to(&mut edit, 0, shared.files.env.unix_seconds());
-        // From now on the version set decides what becomes of it.
+        // From now on the version set decides whether it stays.
         self.file.may_be_listed = true;
         let prepare = |_: &VersionSet| Some((vec![edit], ()));
         let installed = shared.install(&[&self.family], &files, prepare, |family, ()| {

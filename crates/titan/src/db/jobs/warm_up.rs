@@ -1,7 +1,7 @@
 //! Reads the database into the kernel's page cache before it is needed.
 //!
-//! After a start every read of a key waits for the device, at least once, until the cache has what
-//! is in use. If the whole database fits in memory, a thread reads it once from front to back,
+//! After a start every read of a key waits for the device, at least once, until the cache has the
+//! data in use. If the whole database fits in memory, a thread reads it once from front to back,
 //! newest files first, which takes seconds instead of minutes. If it does not, the thread reads the
 //! tables with pointers to blob files, and the relocation maps, as far as they fit: they are small
 //! compared with the values, and each read needs them first.
@@ -29,7 +29,7 @@ use crate::vfs::{Access, ReadableFile};
 /// Bytes read at once. The kernel is told of the next piece before the last one is waited for.
 const PIECE: u64 = 1 << 20;
 
-/// Bytes read after which it is checked again what fits.
+/// Bytes read after which it is checked again how much fits.
 const CHECK_EVERY: u64 = 256 << 20;
 
 /// The longest pause between two pieces, which leaves the device to others' reads.
@@ -115,7 +115,7 @@ impl Job for WarmUp {
 }
 
 impl Shared {
-    /// Reads what fits. Ends early when the database closes, or no longer fits.
+    /// Reads the files that fit. Ends early when the database closes, or no longer fits.
     fn warm_up(&self) {
         gate!("warm-up: begun");
         let everything = self.while_counted(|| self.memory_fit()).fits;
@@ -145,8 +145,8 @@ impl Shared {
         }
     }
 
-    /// Bytes that may be read now, of all files or of those needed first. What was read is in the
-    /// cache, which counts as available memory.
+    /// Bytes that may be read now, of all files or of those needed first. Bytes that were read are
+    /// in the cache, which counts as available memory.
     fn room_to_read(&self, everything: bool) -> u64 {
         let fit = self.while_counted(|| self.memory_fit());
         match everything {
@@ -165,7 +165,7 @@ impl Shared {
         allowance.read.saturating_add(bytes) <= allowance.room && !self.lifecycle.is_closed()
     }
 
-    /// Looks at versions. A look pins them, so a caller who waits for the database to be idle, and
+    /// Looks at versions. A look pins them, so a caller that waits for the database to be idle, and
     /// for files to be deleted, must wait for it, too.
     fn while_counted<T>(&self, look: impl FnOnce() -> T) -> T {
         let family = ColumnFamilyId::DEFAULT;

@@ -1,4 +1,4 @@
-//! The directory of a database: whether it is one, whether it is ours to open, and what is in it.
+//! The directory of a database: whether it is one, whether it is ours to open, and its contents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::table::{prefetch_head, refuse_unreadable};
 use crate::version::{TableFile, VersionSet};
 use crate::vfs::{Access, FileLock, Vfs, open_live};
 
-/// Makes sure there is a directory to work in, locks it, and refuses what must be refused.
+/// Makes sure there is a directory to work in, locks it, and refuses a directory that must be
+/// refused.
 pub(crate) fn prepare_directory(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -91,8 +92,8 @@ pub fn create_dir_durably(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     }
     for path in chain.into_iter().rev() {
         vfs.create_dir_all(path)?;
-        // ORDER: a directory's name before what is in it. If its parent is not ours to open,
-        // another program made it.
+        // ORDER: a directory's name before its contents. If its parent is not ours to open, another
+        // program made it.
         match path.parent().map(|parent| vfs.sync_dir(parent)) {
             Some(Err(e)) if e.io_kind() != Some(std::io::ErrorKind::PermissionDenied) => {
                 return Err(e);
@@ -120,8 +121,8 @@ pub(crate) fn refuse_other_layouts(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Files of a database without CURRENT are a damaged database, not an empty directory. A MANIFEST
-/// alone is what a crash during creation leaves.
+/// Files of a database without CURRENT are a damaged database, not an empty directory. A crash
+/// during creation leaves a MANIFEST alone.
 fn refuse_headless(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     if holds_data(vfs, dir)? {
         return Err(
@@ -191,7 +192,7 @@ pub fn refuse_tables_elsewhere(vfs: &dyn Vfs, dir: &Path, versions: &VersionSet)
     Ok(())
 }
 
-/// Every live file must be there and have the recorded size; what is inside is checked when read.
+/// Every live file must be there and have the recorded size; its contents are checked when read.
 ///
 /// # Errors
 /// `Corruption` naming the file; as [`refuse_tables_elsewhere`].
@@ -253,7 +254,7 @@ pub fn refuse_unreadable_tables(
     let refusals = [
         ErrorKind::Unsupported,
         ErrorKind::InvalidOption,
-        // What could not be opened for a moment has not been looked at.
+        // A table that could not be opened for a moment has not been looked at.
         ErrorKind::TooManyOpenFiles,
     ];
     // Readers can do without files that they do not meet; a compaction that meets one stops writes.

@@ -1,15 +1,15 @@
 //! Captures the files of one moment while another process writes them.
 //!
 //! A process that dies leaves a MANIFEST, WAL files, and the files that the MANIFEST names;
-//! recovery turns them into the database of one moment. So the follower must find what the process
-//! would leave if it died now, although its files change while they are read. It proceeds in this
-//! order:
+//! recovery turns them into the database of one moment. So the follower must find the files that
+//! the process would leave if it died now, although its files change while they are read. It
+//! proceeds in this order:
 //!
 //! 1. Read the MANIFEST that CURRENT names, up to its present end, and open every file that it
 //!    names; guard blob files against holes. Then check CURRENT and the MANIFEST's length again. If
 //!    they have not changed, the state read was the newest while all of its files were open: none
 //!    of them lacks anything, nor ever will. Otherwise files may be gone, or have holes: start
-//!    again, with what is open by now.
+//!    again, with the files that are open by now.
 //! 2. Read the WAL files, the newest first: everything in a file was preceded by everything in the
 //!    older ones, which are read later. Within a file, bytes are read in their order, so of a
 //!    record that is being appended at most the beginning is read.
@@ -17,8 +17,8 @@
 //!    prepared transactions that a later file commits.
 //! 3. Read the MANIFEST once more. If no family was created or dropped, and the oldest WAL files
 //!    kept and needed are the same, then no WAL file was deleted or recycled before it had been
-//!    read: whatever the state of the first step lacks is in the files of the second. Otherwise:
-//!    start again.
+//!    read: every operation that the state of the first step lacks is in the files of the second.
+//!    Otherwise: start again.
 //!
 //! Under full load a round takes longer than the writer needs to change something only if many
 //! files must be opened. Open files stay open, so rounds become short.
@@ -143,7 +143,8 @@ impl Follower {
     /// `Busy` after too many rounds; as [`RecoveredState::read`] where the MANIFEST is damaged.
     pub fn capture(&mut self) -> Result<Captured> {
         for _ in 0..MAX_ROUNDS {
-            // A failed round, for example with too many open files, closes what it opened.
+            // A failed round, for example with too many open files, closes the files that it
+            // opened.
             let captured = self.round().inspect_err(|_| self.open.clear())?;
             if let Some(captured) = captured {
                 return Ok(captured);
@@ -164,7 +165,7 @@ impl Follower {
         let live = versions.live_files();
         self.check_descriptors(live.len())?;
         self.open_files(&live)?;
-        // ORDER: after all files have been opened. What is missing now is missing from the
+        // ORDER: after all files have been opened. A file that is missing now is missing from the
         // database.
         if !self.is_newest(&manifest)? {
             return Ok(None);

@@ -1,5 +1,4 @@
-//! Where the files of a database are, and what they are called, if not as this engine would have
-//! it.
+//! Directories and names of the files of a database, if not those that this engine would choose.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use crate::options::Options;
 use crate::vfs::LevelDbNames;
 
 /// The options to work on the database in `dir` with: their file system shows WAL files that are in
-/// another directory ([`with_wal_dir`], which says what `looking` is) and tables of LevelDB
+/// another directory ([`with_wal_dir`], which defines `looking`) and tables of LevelDB
 /// ([`LevelDbNames`]) under the names that the engine uses.
 ///
 /// # Errors

@@ -11,8 +11,8 @@ use crate::vfs::Vfs;
 
 /// Deletes, when a new MANIFEST is in force, the files that it does not name: outputs of jobs that
 /// never finished, WAL files whose entries are in tables, old MANIFESTs. Files that are not the
-/// engine's are never touched. What cannot be deleted stays, and is reported to `failed`: its
-/// number is not given out again.
+/// engine's are never touched. A file that cannot be deleted stays, and is reported to `failed`:
+/// its number is not given out again.
 ///
 /// # Errors
 /// Failures to list the directory.

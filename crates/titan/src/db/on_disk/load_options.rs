@@ -12,8 +12,8 @@ use crate::vfs::{StdVfs, Vfs};
 impl Options {
     /// The options that the database in `path` has recorded: those it was last opened with, except
     /// for those named below, and those its families were created with. If RocksDB had the
-    /// directory last, those of its OPTIONS file, without what Titan has no option for. Every field
-    /// is stated, so that whatever is changed in them takes effect:
+    /// directory last, those of its OPTIONS file, without settings for which Titan has no option.
+    /// Every field is stated, so that every change of them takes effect:
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
@@ -31,8 +31,8 @@ impl Options {
     ///
     /// Families have their options in `families`, `default` in `default`. The comparators are
     /// built-in ones: others must be set. `wal_dir` and `comparator_aliases` are not recorded, but
-    /// stated at each opening: state them again. Nothing is locked; for a database in use, this is
-    /// what was recorded at some moment.
+    /// stated at each opening: state them again. Nothing is locked; for a database in use, these
+    /// are the options recorded at some moment.
     ///
     /// Cost: reads the MANIFEST.
     ///
@@ -45,8 +45,8 @@ impl Options {
 }
 
 impl LoadedOptions {
-    /// Reads what the database in `path` has recorded, in the file system `vfs`, which the options
-    /// then name; see [`Options::load`].
+    /// Reads the options that the database in `path` has recorded, in the file system `vfs`, which
+    /// the options then name; see [`Options::load`].
     ///
     /// # Errors
     /// Those of [`Options::load`].

@@ -2,13 +2,13 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`directory`] | whether a directory has a database, whether it may be opened, and what is in it |
+//! | [`directory`] | whether a directory has a database, whether it may be opened, and its contents |
 //! | [`wal_dir`], [`wals`] | where its WAL files are; which of them a replay reads |
-//! | [`layout`] | what its files are called, if not as this engine would have it |
+//! | [`layout`] | directories and names of its files, if not those that this engine would choose |
 //! | [`load_options`], [`options_file`] | loading the options that it has recorded; writing OPTIONS |
 //! | [`follower`] | its files of one moment, while another process writes them |
 //! | [`staging`] | a directory that appears whole |
-//! | [`leftovers`], [`lost_files`] | deleting what a MANIFEST does not name; keeping files that are not used any more |
+//! | [`leftovers`], [`lost_files`] | deleting files that a MANIFEST does not name; keeping files that are not used any more |
 //!
 //! Promises: nothing is changed in a directory that is refused. Assumes: the caller has the lock of
 //! the directory wherever it changes something.

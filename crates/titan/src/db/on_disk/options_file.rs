@@ -11,8 +11,8 @@ use crate::options::file::{CF_OPTIONS, COMPACTION_FILTER};
 use crate::panics::name_of;
 use crate::version::VersionSet;
 
-/// Writes an OPTIONS file with what the MANIFEST keeps, and with what only OPTIONS has: where WAL
-/// files are, and the names of compaction filters.
+/// Writes an OPTIONS file with the options that the MANIFEST keeps, and with those that only
+/// OPTIONS has: the directory of WAL files, and the names of compaction filters.
 pub(crate) fn write_options_file(
     versions: &VersionSet,
     dir: &Path,

@@ -90,7 +90,7 @@ impl<'a> Staging<'a> {
         let current = FileKind::Current.path(&self.path);
         if self.vfs.exists(&current)? {
             self.vfs.remove(&current)?;
-            // ORDER: as when a database is destroyed: CURRENT before what it leads to.
+            // ORDER: as when a database is destroyed: CURRENT before the files to which it leads.
             self.vfs.sync_dir(&self.path)?;
         }
         for name in self.vfs.read_dir(&self.path)? {
@@ -107,7 +107,7 @@ impl Drop for Staging<'_> {
         if self.lock.is_none() {
             return;
         }
-        // What cannot be removed now is removed by the next attempt.
+        // The next attempt removes files that cannot be removed now.
         let _ = self.clear().and_then(|()| {
             self.vfs.remove(&MARK.path(&self.path))?;
             self.vfs.remove(&FileKind::Lock.path(&self.path))?;

@@ -2,7 +2,7 @@
 //!
 //! Nothing in a WAL file says to which database it belongs. So a caller that writes states the
 //! directory; one that only reads may take it from OPTIONS. A directory that is stated wrongly is
-//! refused as far as it can be told: what was logged elsewhere would silently be missing.
+//! refused as far as it can be told: writes that were logged elsewhere would silently be missing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

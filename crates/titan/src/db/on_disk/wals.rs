@@ -1,4 +1,4 @@
-//! Which WAL files a replay reads, and what must be known of them before it begins.
+//! The WAL files that a replay reads, and the facts about them that it needs before it begins.
 
 use std::path::Path;
 
@@ -24,11 +24,11 @@ pub struct Wals {
 }
 
 impl Wals {
-    /// Finds the files in `dir`. Those of RocksDB are read to see what their batches mean; with
-    /// `past_damage` also after damage, as a repair reads them.
+    /// Finds the files in `dir`. Those of RocksDB are read to see the meaning of their batches;
+    /// with `past_damage` also after damage, as a repair reads them.
     ///
     /// # Errors
-    /// `Unsupported` for undecided transactions, and for what a log reader cannot read.
+    /// `Unsupported` for undecided transactions, and for records that a log reader cannot read.
     /// `Corruption` if one of the older files cannot be read to its end, unless `past_damage`;
     /// damage of the others is left to the replay. Failures to read.
     pub fn find(vfs: &dyn Vfs, dir: &Path, since: LogsSince, past_damage: bool) -> Result<Self> {

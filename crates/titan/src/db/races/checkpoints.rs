@@ -34,7 +34,7 @@ fn store(gates: &Gates) -> (Store, AllContents) {
 }
 
 /// Stops a checkpoint at each of `gates` while `happen` does something; compares the checkpoint
-/// with its moment, and returns what the database has in the end.
+/// with its moment, and checks the database at the end.
 fn checkpoint_across(at: &[&'static str], happen: fn(&Store)) {
     for &gate in at {
         race(move |gates| {
@@ -161,8 +161,8 @@ fn closing_ends_it() {
     }
 }
 
-/// Creating and dropping a family waits until the versions are captured: what was written before it
-/// is not in the checkpoint, so it must not be there either.
+/// Creating and dropping a family waits until the versions are captured: writes before the change
+/// are not in the checkpoint, so the change must not be there either.
 #[test]
 fn families_are_created_and_dropped_before_its_moment_or_after_its_capture() {
     for gate in &GATES[..2] {

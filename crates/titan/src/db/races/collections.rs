@@ -152,7 +152,7 @@ fn a_checkpoint_has_the_values_wherever_it_found_them() {
                 captured.reached();
                 stop.open();
             }
-            // It deletes what it has replaced, unless the checkpoint needs it.
+            // It deletes the files that it has replaced, unless the checkpoint needs it.
             collection.join().unwrap();
             captured.open();
             checkpoint.join().unwrap();
@@ -202,7 +202,7 @@ fn waiting_until_idle_includes_the_search_for_what_to_collect() {
         store.db.flush().unwrap();
         write(&store.db, &contents([("a", "1"), ("b", "1")]));
         compact(&store.db).unwrap();
-        // Something is to be collected, and the collecting thread is about to say what.
+        // Garbage is to be collected, and the collecting thread is about to select files.
         stop.reached();
         store.db.delete_range(b"a", b"z").unwrap();
         compact(&store.db).unwrap();

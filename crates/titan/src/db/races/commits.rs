@@ -97,7 +97,7 @@ fn a_killed_process_has_all_of_the_batch_or_nothing() {
     }
 }
 
-/// Whatever comes after the batch in line finds it whole.
+/// Every operation after the batch in line finds it whole.
 #[test]
 fn what_waits_in_line_comes_after_the_batch() {
     type Next = fn(&Db) -> Result<()>;

@@ -64,7 +64,8 @@ fn the_family_may_be_dropped_while_the_tables_are_installed() {
     COMPACTION.may_lose_its_family_while_it_installs();
 }
 
-/// An iterator and a lazy value that were created before read what the compaction replaces.
+/// An iterator and a lazy value that were created before read the files that the compaction
+/// replaces.
 #[test]
 fn readers_and_a_killed_process_lose_nothing_at_any_step() {
     COMPACTION.loses_nothing_at_any_step(before);

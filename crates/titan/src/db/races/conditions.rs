@@ -1,6 +1,6 @@
-//! A writer with conditions is stopped between its own check and its commit. Whatever is published
-//! meanwhile, and wherever a job then moves it, the leader finds it; and what does not concern the
-//! keys of the conditions does not refuse the batch.
+//! A writer with conditions is stopped between its own check and its commit. The leader finds every
+//! write that is published meanwhile, wherever a job then moves it; and writes of keys without a
+//! condition do not make it refuse the batch.
 
 use super::store::{Store, abc, compact, contents, now, write};
 use crate::gates::control::race;

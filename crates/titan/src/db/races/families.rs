@@ -1,5 +1,5 @@
 //! A thread that creates or drops a family is stopped between its steps, or a reader is while a
-//! family is dropped. A reader finds what is there or the error of a dropped family, never an empty
+//! family is dropped. A reader finds the contents or the error of a dropped family, never an empty
 //! family.
 
 use super::store::{Contents, Store, Way, abc, all, assert_reads, ended_by_dropping, write};

@@ -46,8 +46,8 @@ impl RacedJob {
         }
     }
 
-    /// Iterators that were created before read what the job replaces; so does an opening after the
-    /// process was killed.
+    /// Iterators that were created before read the files that the job replaces; so does an opening
+    /// after the process was killed.
     pub(super) fn loses_nothing_at_any_step(self, before: fn() -> Contents) {
         for gate in self.unlocked.into_iter().chain(LOCKED) {
             race(move |gates| {

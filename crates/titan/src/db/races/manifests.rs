@@ -1,5 +1,5 @@
 //! A job that replaces the MANIFEST is stopped before and after CURRENT names the new one.
-//! Meanwhile others read and write, other jobs want to install what they have, and the process is
+//! Meanwhile others read and write, other jobs want to install their edits, and the process is
 //! killed.
 
 use std::sync::Arc;
@@ -19,8 +19,8 @@ fn store(gates: &Gates) -> Store {
     Store::open_with(gates, |options| options.db.max_manifest_file_size = 4096)
 }
 
-/// Makes edits on a thread, until one of them replaces the MANIFEST at `gate`. Returns also what
-/// stops it there, and how many edits had been begun.
+/// Makes edits on a thread, until one of them replaces the MANIFEST at `gate`. Returns also the
+/// stop at the gate, and the number of edits that had been begun.
 fn edit(
     store: &Store,
     gate: &'static str,

@@ -1,8 +1,8 @@
 //! Steps of one thread between two steps of another, in each order that matters.
 //!
-//! Each test stops a thread of a real database at a [gate](crate::gates), does what could harm it,
-//! lets it go on, and compares every answer with what must be visible. The database is on a file
-//! system in memory. At the end of each test it is finished
+//! Each test stops a thread of a real database at a [gate](crate::gates), performs operations that
+//! could harm it, lets it go on, and compares every answer with the entries that must be visible.
+//! The database is on a file system in memory. At the end of each test it is finished
 //! ([`Store::finish`](store::Store::finish)): nothing may have failed, the directory has exactly
 //! the files that the versions name, a check finds nothing, and the next opening has the same
 //! contents.

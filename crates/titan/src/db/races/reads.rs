@@ -1,7 +1,7 @@
 //! A reader is stopped before, between and after it takes its super version and its sequence
-//! number. Meanwhile entries are overwritten or deleted, and what it might still need is flushed,
-//! compacted, collected and deleted. It must see the database of one moment, which is not before
-//! the read began; with a snapshot, that of the snapshot.
+//! number. Meanwhile entries are overwritten or deleted, and data that it might still need is
+//! flushed, compacted, collected and deleted. It must see the database of one moment, which is not
+//! before the read began; with a snapshot, that of the snapshot.
 
 use super::store::{Contents, Store, Way, abc, at, collect, compact, contents, scan, write};
 use crate::gates::control::{Gates, race};
@@ -142,8 +142,8 @@ fn an_iterator_sees_its_moment_to_the_end() {
     }
 }
 
-/// Entries that were in a memtable when it was switched, and what came after it, tombstones of
-/// ranges among it.
+/// Entries that were in a memtable when it was switched, and later ones, range tombstones among
+/// them.
 #[test]
 fn an_iterator_that_is_created_while_memtables_are_switched_sees_one_moment() {
     for gate in [

@@ -1,4 +1,4 @@
-//! The database of a test: opening it, reading it in every way, and what must hold at the end.
+//! The database of a test: opening it, reading it in every way, and the checks at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -134,8 +134,8 @@ impl Store {
         before
     }
 
-    /// The rest of [`Store::finish`], for a database that has been closed: `expected` is what the
-    /// next opening must have.
+    /// The rest of [`Store::finish`], for a database that has been closed: `expected` are the
+    /// contents that the next opening must have.
     pub(super) fn finish_closed(self, expected: &AllContents) {
         drop(self.db);
         assert_sound(DIR, &self.options);
@@ -228,7 +228,7 @@ pub(super) fn large(text: &str) -> String {
     format!("{text}{}", ".".repeat(200))
 }
 
-/// A value without what [`large`] has added.
+/// A value without the bytes that [`large`] has added.
 pub(super) fn shown(value: &[u8]) -> String {
     let text = String::from_utf8(value.to_vec()).unwrap();
     text.trim_end_matches('.').to_owned()

@@ -94,8 +94,8 @@ fn scanned(family: &ColumnFamily) -> Contents {
     scan(&mut family.iter(&ReadOptions::default()).unwrap()).unwrap()
 }
 
-/// Stops a reader at `gate` while each of these things happens; compares what it finds of `keys`
-/// keys.
+/// Stops a reader at `gate` while each of these things happens; compares the values that it finds
+/// of `keys` keys.
 fn read_across(gate: &'static str, keys: usize, read: fn(&ColumnFamily) -> Contents) {
     for (what, happen) in MEANWHILE {
         race(move |gates| {

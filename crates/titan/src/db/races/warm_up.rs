@@ -33,8 +33,8 @@ fn waiting_until_idle_includes_the_list_of_what_to_read() {
     });
 }
 
-/// It waits like the other jobs until there are file descriptors, and what it says of itself is not
-/// that there are.
+/// It waits like the other jobs until there are file descriptors, and its success does not say that
+/// there are.
 #[test]
 fn a_warm_up_waits_for_file_descriptors_and_does_not_say_that_there_are_any() {
     race(|gates| {

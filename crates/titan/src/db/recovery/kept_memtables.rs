@@ -1,6 +1,6 @@
 //! Memtables that an opening leaves in memory, with their WAL files.
 //!
-//! Usually an opening writes what it has replayed to tables. On a nearly full device there may be
+//! Usually an opening writes the replayed entries to tables. On a nearly full device there may be
 //! no room for them, and then nothing could be deleted to make room. So the memtables stay, as with
 //! RocksDB's `avoid_flush_during_recovery`, and so do the WAL files that have their operations: the
 //! next WAL file continues the last of them, and the next opening replays all of them again. The

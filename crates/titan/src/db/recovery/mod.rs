@@ -6,7 +6,7 @@
 //! | [`room_to_open`] | the room that an opening needs, for its error where there is none |
 //! | [`unknown_pointers`] | refusing databases whose pointers are not understood |
 //! | [`replay`], [`replay_target`], [`kept_memtables`] | reading WAL files; where their entries go |
-//! | [`wal_chain`], [`wal_damage`], [`unreplayed`] | how far WAL files continue each other; what is done about damage, and what is left after it |
+//! | [`wal_chain`], [`wal_damage`], [`unreplayed`] | how far WAL files continue each other; the handling of damage, and the records left after it |
 //!
 //! Promises: every acknowledged write that was durable is there, or opening fails; a failed opening
 //! leaves a directory that can be opened. Assumes: the caller says whether changes stay in memory.

@@ -87,8 +87,8 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Core> {
     Ok(core)
 }
 
-/// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but what it
-/// writes stays in memory.
+/// See [`Db::open_read_only`](crate::Db::open_read_only). It is the usual opening, but the files
+/// that it writes stay in memory.
 pub(crate) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
     let began = options.db.clock.monotonic();
     let files = Arc::clone(&options.db.vfs);
@@ -102,7 +102,7 @@ pub(crate) fn open_read_only(dir: &Path, options: &Options) -> Result<Core> {
     Ok(core)
 }
 
-/// Adds the time of an opening to the statistics of what was opened.
+/// Adds the time of an opening to the statistics of the opened database.
 fn note_time(core: &Core, began: Duration) {
     if let Some(detailed) = core.shared.opening.statistics.detailed() {
         detailed.since(HistogramKind::Open, began);
@@ -125,7 +125,7 @@ pub(crate) fn open_captured(dir: &Path, options: &Options, captured: &Captured) 
     Ok(idle(shared))
 }
 
-/// Recovers from `files`, which are or were the directory's; what that writes stays in memory.
+/// Recovers from `files`, which are or were the directory's; new files stay in memory.
 fn recover_in_memory(
     dir: &Path,
     options: &Options,
@@ -198,7 +198,7 @@ fn recover(
         None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
     };
     let counters = Arc::clone(versions.counters());
-    // No name in the directory is ever written again, whatever process left it.
+    // No name that any process left in the directory is ever written again.
     counters.mark_names_used(dir, &files_of(&*vfs, dir)?)?;
     check_files_exist(&*vfs, dir, &versions)?;
     // ORDER: before opening writes its first byte.
@@ -259,7 +259,8 @@ fn recover(
         }
         damage
     });
-    // ORDER: before the switch of CURRENT, after which any opening deletes what is not needed.
+    // ORDER: before the switch of CURRENT, after which any opening deletes files that are not
+    // needed.
     if let Some(damage) = &damage
         && !mutant!(damaged_wal_deleted)
     {
@@ -337,7 +338,7 @@ pub fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
 struct Logs {
     /// The first that it writes.
     wal_number: FileNumber,
-    /// Earlier ones that are kept, and what is in them.
+    /// Earlier ones that are kept, and their contents.
     kept: Option<KeptMemtables>,
 }
 

@@ -129,7 +129,7 @@ impl Replay<'_> {
         }
         for &number in &wals.needed {
             if !self.replay_file(number, needed, &wals.needed)? {
-                // What follows must go, or the next replay would end here, too.
+                // The rest of the WAL must go, or the next replay would end here, too.
                 self.keeps = false;
                 break;
             }
@@ -271,8 +271,8 @@ impl Replay<'_> {
         Ok(Some(last))
     }
 
-    /// Whether no operation is missing between what was replayed, up to `last_sequence` in this
-    /// file, and a record after damage: then the damaged one had none.
+    /// Whether no operation is missing between those replayed, up to `last_sequence` in this file,
+    /// and a record after damage: then the damaged one had none.
     fn follows_gap(&self, last_sequence: Option<SequenceNumber>, record: &[u8]) -> bool {
         let last = last_sequence.filter(|last| *last > SequenceNumber::ZERO);
         let last = last.or(self.chain.last());
@@ -285,7 +285,7 @@ impl Replay<'_> {
         })
     }
 
-    /// Finds out what follows the point where the replay ended, if it ended early.
+    /// Looks for records after the point where the replay ended, if it ended early.
     ///
     /// # Errors
     /// `Corruption` if anything is missing that had been synced.

@@ -1,8 +1,8 @@
 //! Content of WAL files after the point at which a replay ended.
 //!
-//! After a crash of the machine, blocks may be missing from what was not synced, while later ones
-//! are there. So records after that point are no loss by themselves. They are one if a sync record
-//! says that the WAL was durable beyond it.
+//! After a crash of the machine, blocks may be missing from the part that was not synced, while
+//! later ones are there. So records after that point are no loss by themselves. They are one if a
+//! sync record says that the WAL was durable beyond it.
 
 use std::path::Path;
 
@@ -97,7 +97,8 @@ impl Unreplayed {
             }
             return;
         }
-        // What looks like a record may be part of a value; one of this log has a later number.
+        // Bytes that look like a record may be part of a value; a record of this log has a later
+        // number.
         let is_later = BatchView::parse_whole(record)
             .is_ok_and(|batch| batch.count() > 0 && batch.sequence() > last);
         if is_later {
@@ -108,7 +109,7 @@ impl Unreplayed {
         }
     }
 
-    /// The error if what is missing had been synced.
+    /// The error if the missing part had been synced.
     pub fn loss_of_synced(&self, dir: &Path) -> Option<Error> {
         let overlooked = mutant!(synced_damage_overlooked);
         let lost = self.synced > self.end && !overlooked;
@@ -125,7 +126,7 @@ impl Unreplayed {
     }
 }
 
-/// Takes what cannot be understood for the end of what can be read.
+/// Takes bytes that cannot be understood for the end of the readable ones.
 fn end_of_readable<T>(error: Error) -> Result<Option<T>> {
     match error.is_unreadable() {
         true => Ok(None),

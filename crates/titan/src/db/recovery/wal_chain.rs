@@ -53,8 +53,8 @@ impl Chain {
         }
     }
 
-    /// Whether the file `number`, which starts with this record, continues what has been read so
-    /// far, without a gap. If not, none after it does.
+    /// Whether the file `number`, which starts with this record, continues the files read so far,
+    /// without a gap. If not, none after it does.
     pub fn follows(
         &mut self,
         versions: &VersionSet,
@@ -63,7 +63,8 @@ impl Chain {
         record: &[u8],
     ) -> bool {
         let follows = match (predecessor, self.previous) {
-            // It says what must have come before, unless that is in tables already.
+            // It names the operations that must have come before, unless they are in tables
+            // already.
             (Some(predecessor), previous) if predecessor.number >= self.needed => previous
                 .is_some_and(|previous| {
                     previous.end.file == predecessor.number
@@ -74,7 +75,7 @@ impl Chain {
                 }),
             (Some(_), _) => true,
             // Written by RocksDB. After a torn end only the very next operation may follow, counted
-            // from what was read: the MANIFEST knows of later operations, too.
+            // from the operations read: the MANIFEST knows of later operations, too.
             (None, Some(previous)) if previous.torn => {
                 let last = self.last.unwrap_or(self.recorded);
                 BatchView::parse(record).is_ok_and(|batch| batch.sequence() == last.plus(1))
@@ -93,7 +94,7 @@ impl Chain {
     }
 
     /// Whether every operation before a record has been read: where the first record of a file
-    /// without operations cannot be read, nothing says what came before that file.
+    /// without operations cannot be read, the predecessor of that file is unknown.
     fn has_all_before(&self, versions: &VersionSet, record: &[u8]) -> bool {
         let last = self.last.unwrap_or_else(|| versions.last_before_logs());
         let next = versions.record().next_logged(last);
@@ -134,7 +135,7 @@ impl Chain {
         });
     }
 
-    /// The predecessor that a WAL file must name to continue what has been read, and its end;
+    /// The predecessor that a WAL file must name to continue the files read so far, and its end;
     /// `None` if none can.
     pub(crate) fn predecessor(&self) -> Option<(Predecessor, WalPosition)> {
         let previous = self.previous.filter(|_| self.broken.is_none())?;

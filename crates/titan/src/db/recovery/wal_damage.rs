@@ -1,5 +1,5 @@
-//! Actions of a replay on damage in a WAL file, as the [mode](WalRecoveryMode) says, and what it
-//! has found.
+//! Actions of a replay on damage in a WAL file, as the [mode](WalRecoveryMode) says, and its
+//! findings.
 
 use std::path::Path;
 

@@ -6,10 +6,10 @@
 //! | [`properties`] | figures by RocksDB's names |
 //! | [`prometheus`] | the metrics in the form of Prometheus |
 //! | [`space`], [`file_sizes`] | the report on space; the lengths of files on disk |
-//! | [`space_holders`], [`pinned_contents`] | what keeps older versions, and what only they need |
+//! | [`space_holders`], [`pinned_contents`] | the holders that keep older versions, and the data that only they need |
 //!
-//! Promises: a report waits for no job and reads no whole file. Assumes: nothing; what changes
-//! meanwhile shows as unlisted.
+//! Promises: a report waits for no job and reads no whole file. Assumes: nothing; files that change
+//! meanwhile show as unlisted.
 
 pub(super) mod file_sizes;
 pub(super) mod metrics;

@@ -60,7 +60,7 @@ impl PinnedContents {
         }
     }
 
-    /// Adds what another version pins.
+    /// Adds the files and records that another version pins.
     pub(super) fn join(&mut self, other: &PinnedContents) {
         self.files.extend(&other.files);
         for (logical, (physical, bytes)) in &other.records {

@@ -47,9 +47,9 @@ impl Metrics {
 }
 
 /// The metrics of several databases of one process as one page for Prometheus, each database with
-/// its name as the label `db`. What databases share as a whole by an [`Env`](crate::Env) (the block
-/// cache, the limits of open files, memory) is there once, without that label; with the label `env`
-/// if there are several of them.
+/// its name as the label `db`. Resources that databases share as a whole by an [`Env`](crate::Env)
+/// (the block cache, the limits of open files, memory) are there once, without that label; with the
+/// label `env` if there are several of them.
 pub fn prometheus_page(databases: &[(&str, &Metrics)]) -> String {
     let mut page = Page {
         text: String::new(),
@@ -60,7 +60,7 @@ pub fn prometheus_page(databases: &[(&str, &Metrics)]) -> String {
     page.text
 }
 
-/// The name of a metric, its text, and its value in what it is read from.
+/// The name of a metric, its text, and the function that reads its value.
 type Reading<From, Value> = (&'static str, &'static str, fn(&From) -> Value);
 
 /// A page that is being written.
@@ -122,7 +122,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Writes what is of an `Env` as a whole: of one that is shared, once for all databases.
+    /// Writes the metrics of an `Env` as a whole: of one that is shared, once for all databases.
     fn write_envs(&mut self) -> fmt::Result {
         let gauges: [Reading<Metrics, Option<u64>>; 9] = [
             (

@@ -1,9 +1,8 @@
-//! The report on space: what takes it and what pins it.
+//! The report on space: the data that takes it and the holders that pin it.
 //!
 //! The directory is listed first. Then versions, and the locations of blob records, are read under
-//! the lock of the version set, so that they fit together. What was installed in between has no
-//! bytes yet, and what was deleted shows as unlisted; where nothing runs, the sums are those of the
-//! directory.
+//! the lock of the version set, so that they fit together. Files installed in between have no bytes
+//! yet, and deleted ones show as unlisted; where nothing runs, the sums are those of the directory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -110,7 +109,7 @@ impl Shared {
         let statuses = self.statuses(id);
         let pinned_bytes = pinned.blob_bytes_by_file();
         let files = version.physical_blob_files().into_values();
-        // What recovery wrote to memory takes no space.
+        // Files that recovery wrote to memory take no space.
         let counts = |file: &PhysicalBlobFile| {
             !self.lifecycle.read_only || sizes.files.contains_key(&FileKind::Blob(file.number))
         };
@@ -206,8 +205,8 @@ impl Shared {
     }
 }
 
-/// Estimates: shadowed data that compactions have yet to find, and what the last level keeps for
-/// snapshots.
+/// Estimates: shadowed data that compactions have yet to find, and data that the last level keeps
+/// for snapshots.
 pub(super) fn shadowed_and_kept(
     version: &Version,
     oldest_snapshot: Option<SequenceNumber>,

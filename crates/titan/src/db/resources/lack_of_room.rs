@@ -1,6 +1,6 @@
 //! Jobs and writes that lack room on the device.
 //!
-//! A job that lacks room stops nothing. It is not begun, or what it wrote is removed, and it waits
+//! A job that lacks room stops nothing. It is not begun, or its output is removed, and it waits
 //! until there is room; readers and writers go on. Writers get `NoSpace` only where they would have
 //! to wait for such a job, and not before a flush that may be tried again has been. How much is
 //! left is asked before each search for a job, without the state lock, and the answer is kept in
@@ -40,7 +40,7 @@ impl FamilyState {
             || self.jobs.collections_wait.is_waiting()
     }
 
-    /// Tries again at once what waits for room.
+    /// Tries again at once the jobs that wait for room.
     fn try_again(&mut self) {
         self.jobs.flush_wait = None;
         self.jobs.compactions_wait = RoomWait::default();
@@ -67,7 +67,7 @@ impl FamilyState {
                     let doing = format!("compacting column family {}", self.family.name);
                     no_room(dir, &doing, lack.bytes(), budget.available)
                 });
-                // A quota may end before what the device says that it has.
+                // A quota may end before the room that the device reports.
                 lacks.or_else(|| wait.error().cloned())
             }
             _ => None,
@@ -180,7 +180,7 @@ impl Shared {
         if with_overhead(bound) <= space.available {
             return Ok(());
         }
-        // Further memtables may delete what is in the older ones. An error of that is found again.
+        // Further memtables may delete entries of the older ones. An error of that is found again.
         let need = with_overhead(written().unwrap_or(0));
         if need <= space.available {
             return Ok(());
@@ -191,7 +191,7 @@ impl Shared {
     }
 
     /// Whether there is room for the next bytes of a value that goes to a blob file at once. Like
-    /// jobs, it leaves what flushes and the log need.
+    /// jobs, it leaves the room that flushes and the log need.
     ///
     /// # Errors
     /// `NoSpace`, with the bytes that are needed.
@@ -221,8 +221,8 @@ impl Shared {
         FlushWait::new(need.unwrap_or(0), memtables, not_before, error.clone())
     }
 
-    /// Whether the MANIFEST can be written: no edit has failed, so that whatever a job has failed
-    /// at is as if it had not begun.
+    /// Whether the MANIFEST can be written: no edit has failed, so that a failed job is as if it
+    /// had not begun.
     pub(crate) fn is_manifest_intact(&self) -> bool {
         self.versions.lock().manifest_number().is_some()
     }

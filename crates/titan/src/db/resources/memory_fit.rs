@@ -1,8 +1,8 @@
-//! Whether the databases of the `Env` fit in memory, which decides what goes through the kernel's
-//! page cache.
+//! Whether the databases of the `Env` fit in memory, which decides on the data that goes through
+//! the kernel's page cache.
 //!
-//! If all files fit, they are read from the cache, so what is written belongs there. If they do
-//! not, the output of compactions and collections would displace what is read by what is not. Data
+//! If all files fit, they are read from the cache, so new data belongs there. If they do not, the
+//! output of compactions and collections would displace data that is read by data that is not. Data
 //! and memory both change, so each job decides anew.
 
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! The niceness of threads: the higher, the more of the processor other threads get.
 //!
-//! Owns what is known of whether threads of this process may lower their niceness again, which
+//! Owns the knowledge of whether threads of this process may lower their niceness again, which
 //! needs a permission that few processes have. Promises: no niceness is raised that could not be
 //! lowered when that was tried last, or a job that becomes urgent would stay slow. A permission may
 //! end while a thread is nice: that thread stays so, and no other one becomes so. Assumes that a
-//! thread restores what it raised.
+//! thread restores the niceness that it raised.
 
 use std::sync::OnceLock;
 // Not those of models: niceness is of the process, and is left alone there.
@@ -59,7 +59,8 @@ impl<S: Scheduler> Niceness<S> {
         }
     }
 
-    /// Raises the niceness of the calling thread. Returns what it was; `None` if it is left alone.
+    /// Raises the niceness of the calling thread. Returns its former value; `None` if it is left
+    /// alone.
     pub(super) fn raise(&self) -> Option<i32> {
         if !self.comes_back() {
             return None;
@@ -149,7 +150,7 @@ mod tests {
     fn without_the_permission_to_lower_it_niceness_is_left_alone() {
         let niceness = simulated(false);
         assert_eq!(niceness.raise(), None);
-        // What the trying thread could not lower went with that thread.
+        // The niceness that the trying thread could not lower went with that thread.
         niceness.scheduler.niceness.store(0, Ordering::SeqCst);
         assert_eq!(niceness.raise(), None);
         assert_eq!(niceness.scheduler.get(), Ok(0));

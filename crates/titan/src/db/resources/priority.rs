@@ -6,7 +6,7 @@ use crate::db::core::state::State;
 use crate::env::{Class, Priority};
 
 impl Shared {
-    /// States what the `Env` needs to know to serve the database, which has just been evaluated.
+    /// States the facts that the `Env` needs to serve the database, which has just been evaluated.
     /// `urgent` says whether writes are stalled, or soon will be.
     pub(crate) fn state_priority(&self, state: &State, urgent: bool) {
         let env = &self.opening.env;

@@ -1,9 +1,9 @@
 //! Background jobs that yield to reads: while users read any database of the `Env` and no writer is
 //! near a stall, compactions work a third of the time and collections a fifth, on threads with a
-//! higher niceness. They catch up with what was written, and nobody waits for that until level 0 or
-//! space demands it. Compactions pause less, because seeks become slower with every sorted run.
-//! Those of level 0 do not yield while it has more tables than made them due: every read visits
-//! each of its tables.
+//! higher niceness. They catch up with the writes, and nobody waits for that until level 0 or space
+//! demands it. Compactions pause less, because seeks become slower with every sorted run. Those of
+//! level 0 do not yield while it has more tables than made them due: every read visits each of its
+//! tables.
 //!
 //! The device is left to others in pauses, not by a low I/O priority: with the class `idle` the
 //! scheduler `mq-deadline` starves a thread for as long as others read without a break.

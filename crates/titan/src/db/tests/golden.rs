@@ -196,7 +196,7 @@ impl World {
         self.db.as_ref().unwrap()
     }
 
-    /// Lets jobs end, and deletes what is obsolete.
+    /// Lets jobs end, and deletes obsolete files.
     fn rest(&self) {
         if let Some(db) = &self.db {
             db.wait_idle().unwrap();

@@ -1,5 +1,5 @@
 //! Tests of a database whose files are larger than 4 GiB: the pointers, block handles and locations
-//! of some of its data lead beyond what 32 bits can say, and those of the rest do not.
+//! of some of its data lead beyond the range of 32 bits, and those of the rest do not.
 //!
 //! The files are on the real file system. Each begins with a hole, so they take little space.
 
@@ -31,7 +31,7 @@ struct HugeFile {
     file: File,
     path: PathBuf,
     gap: u64,
-    /// Whether the hole follows what is appended next: the header.
+    /// Whether the hole comes after the bytes that are appended next: the header.
     has_header: bool,
 }
 
@@ -196,7 +196,8 @@ fn what_is_beyond_4_gib_is_found_compacted_and_relocated() {
     holds(&db, &model);
     let db = reopened(db, dir, &options, &model);
 
-    // Reads the blocks of the tables, and what says which records are live, and writes them anew.
+    // Reads the blocks of the tables, and the data that says which records are live, and writes
+    // them anew.
     let everything = CompactRangeOptions {
         force_bottommost: true,
     };

@@ -177,8 +177,8 @@ impl<'a> Life<'a> {
         assert_same(&before, &after);
     }
 
-    /// Closes and opens. If there was nothing to replay, nothing has changed but what every opening
-    /// changes.
+    /// Closes and opens. If there was nothing to replay, nothing has changed but the facts that
+    /// every opening changes.
     fn reopen(&mut self) {
         let before = Recorded::of(&self.db.core.shared.versions.lock());
         self.db.close().unwrap();
@@ -199,7 +199,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Compares what runs with the files.
+    /// Compares the running database with the files.
     fn check(&self) {
         self.db.wait_idle().unwrap();
         let shared = &self.db.core.shared;

@@ -128,8 +128,8 @@ fn a_reader_finds_what_was_acknowledged_before_it_came() {
     });
 }
 
-/// A job reads the list of snapshots and drops what none of them sees. A snapshot taken meanwhile
-/// must be in that list, or see what has replaced the dropped entry.
+/// A job reads the list of snapshots and drops entries that none of them sees. A snapshot taken
+/// meanwhile must be in that list, or see the entry that has replaced the dropped one.
 #[test]
 fn a_snapshot_never_sees_what_a_job_drops() {
     model(3, || {
