@@ -1,4 +1,5 @@
-//! When an iterator skips what range tombstones delete, instead of stepping over it.
+//! The moment from which an iterator skips keys that range tombstones delete, instead of stepping
+//! over them.
 
 /// Keys deleted by range tombstones that are stepped over before the rest of the range is skipped,
 /// which costs a seek in each source.

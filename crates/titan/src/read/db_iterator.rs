@@ -40,10 +40,10 @@ pub(crate) struct IteratorSource {
 
 /// A cursor over the keys of a column family, in their order, as of one moment.
 ///
-/// It starts nowhere: seek first. It pins what it can see, memory and files, until it is dropped,
-/// so a file that became obsolete meanwhile is deleted only after that. Movements cost what their
-/// sources cost; values in blob files are read by [`DbIterator::value`] only, with readahead while
-/// the iterator goes forward and its values are taken.
+/// It starts nowhere: seek first. It pins the memory and files that it can see until it is dropped,
+/// so a file that became obsolete meanwhile is deleted only after that. The cost of a movement is
+/// that of its sources; values in blob files are read by [`DbIterator::value`] only, with readahead
+/// while the iterator goes forward and its values are taken.
 ///
 /// After an error the iterator is not valid; seek to go on.
 pub struct DbIterator {
@@ -131,7 +131,7 @@ impl DbIterator {
         self.is_on_entry() && !self.is_past_prefix
     }
 
-    /// The same, whatever the prefix of the entry is.
+    /// The same for an entry with any prefix.
     fn is_on_entry(&self) -> bool {
         self.in_window || self.visible.valid()
     }
@@ -178,7 +178,7 @@ impl DbIterator {
         })
     }
 
-    /// Leaves the entry, and counts and times what finds another one.
+    /// Leaves the entry, and counts and times the search for another one.
     fn seek_by(&mut self, seek: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.leave_window();
         self.moves.seeks += 1;
@@ -205,7 +205,7 @@ impl DbIterator {
         self.compare_prefix()
     }
 
-    /// One key forward, whatever its prefix is.
+    /// One key forward, with any prefix.
     fn step(&mut self) -> Result<()> {
         let took = self.value_taken.take();
         if took {
@@ -214,8 +214,8 @@ impl DbIterator {
         if self.in_window {
             self.window.pop();
             if !took {
-                // The user does not want every value: what was read ahead is used up, and no more
-                // is read ahead.
+                // The user does not want every value: the values read ahead are used up, and no
+                // more is read ahead.
                 self.in_window = self.window.front().is_some();
                 return Ok(());
             }
@@ -364,8 +364,8 @@ impl DbIterator {
     /// keys that the iterator would not show: those past its bound or its prefix. Does nothing if
     /// the iterator is not valid.
     ///
-    /// Returns how many entries it has stepped over, the current one and deletions among them. What
-    /// sources have jumped over is not counted.
+    /// Returns how many entries it has stepped over, the current one and deletions among them.
+    /// Entries that sources have jumped over are not counted.
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
@@ -386,9 +386,9 @@ impl DbIterator {
     /// # }
     /// ```
     ///
-    /// Cost: where many keys have a prefix, the sources seek. What they step over is cheaper than
-    /// [`next`](Self::next): its keys are not assembled, and each source goes on by itself to where
-    /// another one has an entry.
+    /// Cost: where many keys have a prefix, the sources seek. An entry that they step over is
+    /// cheaper than [`next`](Self::next): its key is not assembled, and each source goes on by
+    /// itself to where another one has an entry.
     ///
     /// # Errors
     /// `InvalidArgument` if the family's order of keys is not bytewise.
@@ -433,7 +433,7 @@ impl DbIterator {
             stepped += 1;
             self.step()?;
         }
-        // What was read ahead may end in the middle of the prefix.
+        // The values read ahead may end in the middle of the prefix.
         match self.visible.valid() && !self.in_window && self.key().starts_with(&prefix) {
             true => {
                 let rest = |key: &[u8]| key.starts_with(&prefix).then_some(prefix.len());

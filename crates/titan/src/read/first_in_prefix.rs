@@ -1,8 +1,8 @@
 //! The first key of a prefix, found like a single key: without a cursor that merges all sources.
 //!
-//! Each sorted run says which key it has first. The smallest of these decides, newest run first,
-//! and if it is deleted, the runs that had it say what they have next. Filters with prefixes rule
-//! out runs without any I/O.
+//! Each sorted run names its first key. The smallest of these decides, newest run first, and if it
+//! is deleted, the runs that had it name their next ones. Filters with prefixes rule out runs
+//! without any I/O.
 
 use std::cell::Cell;
 use std::ops::Bound;
@@ -38,8 +38,8 @@ pub(crate) struct PrefixSearch<'a> {
     pub(crate) prefix: &'a [u8],
     /// The first key after those with the prefix, where the order of keys has one.
     pub(crate) end: Option<Vec<u8>>,
-    /// Entry of filters for all keys with the prefix: the name of an extractor and what it makes of
-    /// them.
+    /// Entry of filters for all keys with the prefix: the name of an extractor and the prefix that
+    /// it makes of them.
     pub(crate) filtered: Option<(&'a str, &'a [u8])>,
     /// Whether they have ruled out a table.
     pub(crate) has_ruled_out: Cell<bool>,
@@ -169,7 +169,7 @@ impl PrefixSearch<'_> {
                 }) => key,
                 Some(end) => key_after(&end.key),
                 // A deletion may have the last internal key of this one: RocksDB leaves the number
-                // 0 to what it ingests.
+                // 0 to entries that it ingests.
                 None => key_after(&key),
             };
             let target = seek_key(&next, SequenceNumber::MAX);

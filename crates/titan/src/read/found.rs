@@ -19,7 +19,7 @@ pub(crate) enum FoundValue {
     Merged(Box<Merged>),
 }
 
-/// The parts of a value: what a reader finds before it asks the merge operator.
+/// The parts of a value, as a reader finds them before it asks the merge operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Merged {
     /// Value that the operands change, if the key had one.

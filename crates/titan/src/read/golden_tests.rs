@@ -1,9 +1,9 @@
-//! The rule for what a reader sees, as text: the files of `golden`, in the form of
+//! The rule by which readers see entries, as text: the files of `golden`, in the form of
 //! [`titan_testkit::golden`].
 //!
 //! The input lines of `key` are its versions and the range deletions over it, in any order:
 //! `5 value`. `read AT` feeds the versions to the resolver of a reader with that snapshot, newest
-//! first and oldest first, and shows each step and what the reader ends with.
+//! first and oldest first, and shows each step and the reader's result.
 
 use titan_testkit::golden::Machine;
 

@@ -1,4 +1,4 @@
-//! The iterators alive, since when they are, and what they read from: for the report on space.
+//! The iterators alive, with their times of creation and their versions: for the report on space.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -3,10 +3,10 @@
 //! Every read starts by taking the family's [`SuperVersion`]: the memtables and the version of one
 //! moment, all immutable or append-only. Nothing that the read needs can be deleted while it has
 //! that (VER-1, BLOB-2). The sequence number is taken *after* it, so that no newer flush or
-//! compaction can have dropped what the number still sees.
+//! compaction can have dropped entries that the number still sees.
 //!
-//! All reads walk the same list of sources (`source.rs`) and decide by the same rule what a key has
-//! (`resolve.rs`).
+//! All reads walk the same list of sources (`source.rs`) and decide by the same rule on the value
+//! of a key (`resolve.rs`).
 
 mod covered_run;
 mod cursor;

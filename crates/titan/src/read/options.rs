@@ -29,8 +29,8 @@ pub struct ReadOptions {
     /// Iterators see only keys with this prefix; together with bounds the narrower range applies.
     /// Needs the bytewise order. Default: none.
     pub prefix: Option<Vec<u8>>,
-    /// Cache the blocks that the read loads. Turn it off for scans that should not evict what
-    /// others use. Default: true.
+    /// Cache the blocks that the read loads. Turn it off for scans that should not evict blocks
+    /// that others use. Default: true.
     pub fill_cache: bool,
     /// Largest number of values that a sequentially used iterator reads ahead; it begins with few,
     /// and never reads ahead more than 4 MiB. 0 reads each value when it is fetched. Default: 1024.

@@ -242,7 +242,7 @@ impl Filters {
 }
 
 impl Lookup {
-    /// Counts where it ended, which filters it asked since `before`, and what it found.
+    /// Counts the place of its end, the filters that it asked since `before`, and the value found.
     #[inline(never)]
     fn count(&self, to: &Stripe, before: &Filters) {
         let hits = match self.place {

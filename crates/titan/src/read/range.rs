@@ -45,8 +45,8 @@ impl CursorSource for FamilySource {
 /// The entries of a range of keys in their order, as of the moment at which it was made: keys with
 /// their values, which the items own.
 ///
-/// It goes from both ends; `rev()` begins at the last key. An error is the last item. What it can
-/// see stays pinned, in memory and in files, until it ends or is dropped.
+/// It goes from both ends; `rev()` begins at the last key. An error is the last item. The entries
+/// that it can see stay pinned, in memory and in files, until it ends or is dropped.
 ///
 /// Cost: each end that is used is a [`DbIterator`], opened when it is first asked, and an item a
 /// copy of the key and of the value; a value in a blob file is read, in the forward direction with
@@ -171,7 +171,7 @@ impl Range {
         Range(Ends { open })
     }
 
-    /// The keys of what remains. Reads no values.
+    /// The keys of the remaining entries. Reads no values.
     pub fn into_keys(self) -> Keys {
         Keys(self.0)
     }

@@ -1,9 +1,9 @@
-//! Decides what a reader sees of one user key.
+//! Decides on the value of one user key for a reader.
 //!
 //! This is the only place with the rule: of the versions that are not newer than the snapshot, the
 //! newest one decides. A value is the value of the key, unless a newer range tombstone that the
 //! snapshot sees covers the key. A tombstone says that the key has no value. A merge operand
-//! changes what the versions below it decide, the *base*.
+//! changes the result of the versions below it, the *base*.
 //!
 //! A reader feeds the versions of a key to [`Resolver::see`]:
 //!
@@ -69,7 +69,7 @@ impl Outcome {
 pub(crate) enum Step {
     /// It decides. No older version matters.
     Done(Outcome),
-    /// It changes what older versions decide.
+    /// It changes the result of older versions.
     Operand,
     /// The snapshot does not see it. An older version may decide.
     TooNew,

@@ -1,4 +1,4 @@
-//! The search for one key: what sources have told it so far.
+//! The search for one key: the answers of sources so far.
 
 use std::cell::OnceCell;
 
@@ -138,8 +138,8 @@ impl<'a> Search<'a> {
         self.decided.is_some()
     }
 
-    /// Whether all that older sources have does not matter: a version has decided, or a range
-    /// tombstone deletes whatever they have.
+    /// Whether the versions in older sources do not matter: a newer one has decided, or a range
+    /// tombstone deletes all of them.
     #[inline]
     pub(super) fn is_done(&self) -> bool {
         self.is_decided() || self.covered > SequenceNumber::ZERO

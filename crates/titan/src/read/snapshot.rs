@@ -28,9 +28,9 @@ pub(crate) struct LiveSnapshot {
 }
 
 impl SnapshotList {
-    /// Takes a snapshot, `now`, at what `last_sequence` returns. That is called under the list's
-    /// lock: a job that reads the list before has only inputs that the snapshot sees whole, and one
-    /// that reads it after knows the snapshot.
+    /// Takes a snapshot, `now`, at the number that `last_sequence` returns. That function is called
+    /// under the list's lock: a job that reads the list before has only inputs that the snapshot
+    /// sees whole, and one that reads it after knows the snapshot.
     pub(crate) fn take(
         self: &Arc<Self>,
         now: Duration,
@@ -129,7 +129,7 @@ impl Drop for Inner {
 }
 
 /// The database as of one moment. Reads through it see nothing newer. While it is alive,
-/// compactions keep what it sees; drop all clones to release it.
+/// compactions keep the entries that it sees; drop all clones to release it.
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<Inner>,

@@ -1,5 +1,5 @@
 //! Every short history of a key, spread over two memtables in every way: lookups and iterators in
-//! both directions find the same, which is what a map has.
+//! both directions find the same, which is the content of a map.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ fn encoded(index: BlobIndex) -> Vec<u8> {
     bytes
 }
 
-/// Result for a reader: what the operation wrote that gave the key its base, if one did, and the
-/// form that it has; and the operands after it, oldest first.
+/// Result for a reader: the bytes of the operation that gave the key its base, if one did, and
+/// their form; and the operands after it, oldest first.
 type Found = Option<(Option<(Vec<u8>, Stored)>, Vec<Vec<u8>>)>;
 
 /// Result for a reader that sees the first `seen` operations; `Err` if it cannot be read.

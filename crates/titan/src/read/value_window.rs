@@ -6,9 +6,9 @@
 //! lie together are read together.
 //!
 //! Bytes read ahead and not used cost the device as much as others. So the window runs ahead by
-//! half of what has been used since the last seek; but first by as much as the last two scans of
-//! this iterator both used, since later scans are mostly alike; or, if it is new, the last two of
-//! its family.
+//! half of the bytes used since the last seek; but first by as much as the last two scans of this
+//! iterator both used, since later scans are mostly alike; or, if it is new, the last two of its
+//! family.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -196,7 +196,7 @@ impl ValueWindow {
             entry.operands.clone_from(ahead.operands());
             entry.pointer = match entry.stored {
                 Some(Stored::Pointer) => Some(BlobIndex::decode(&entry.value)?),
-                // What is wrong with an entity is an error when its value is asked for.
+                // Damage of an entity is an error when its value is asked for.
                 Some(Stored::Entity) => match default_value(&entry.value) {
                     Ok(ColumnValue::Pointer(index)) => Some(index),
                     _ => None,
@@ -216,7 +216,7 @@ impl ValueWindow {
         if requests.is_empty() {
             return Ok(());
         }
-        // If the window was empty, the first of these is what the user asks for next.
+        // If the window was empty, the user asks for the first of these next.
         let reads = fetcher.read_ahead(locations, &requests, first_new == 0);
         let new = self.entries.iter_mut().skip(first_new);
         let pointers = new.filter(|entry| entry.pointer.is_some());

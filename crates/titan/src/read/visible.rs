@@ -1,6 +1,7 @@
 //! The entries that an iterator shows, out of all versions of keys in all sources.
 //!
-//! [`Resolver`] decides what a key has. This module feeds it, and skips what need not be looked at.
+//! [`Resolver`] decides on the value of a key. This module feeds it, and skips entries that need
+//! not be looked at.
 
 use std::sync::Arc;
 
@@ -102,7 +103,7 @@ impl VisibleIterator {
         self.run.sees_a_part();
     }
 
-    /// Reports what was stepped over.
+    /// Reports the entries stepped over.
     fn report(&mut self) {
         if self.skipped > 0 {
             self.run.count_skipped(std::mem::take(&mut self.skipped));
@@ -229,7 +230,7 @@ impl VisibleIterator {
         let (resolver, upper) = (Resolver::new(self.snapshot), self.upper.as_deref());
         let (comparator, tombstones) = (&self.comparator, &mut self.tombstones);
         let mut kept = None;
-        // Whatever is not simply a value that the snapshot sees is left to `find_next`.
+        // Every entry that is not simply a value that the snapshot sees is left to `find_next`.
         let mut seen_rule = |key: &[u8]| {
             let entry = ParsedInternalKey::parse(key).ok()?;
             if upper.is_some_and(|upper| comparator.compare_user(entry.user_key, upper).is_ge()) {
@@ -398,8 +399,7 @@ impl VisibleIterator {
         Ok(())
     }
 
-    /// From a version of `self.key`, goes forward over its operands to what they change, if there
-    /// is that.
+    /// From a version of `self.key`, goes forward over its operands to their base, if there is one.
     fn take_versions(&mut self, resolver: Resolver) -> Result<Option<Outcome>> {
         let mut decided = None;
         while self.merged.valid() {
@@ -428,9 +428,9 @@ impl VisibleIterator {
         Ok(decided)
     }
 
-    /// From the covered key in `self.key`, skips forward over what the tombstone deletes after it,
-    /// as far as sources know that they have nothing newer, and no further than the upper bound.
-    /// Leaves the key in any case.
+    /// From the covered key in `self.key`, skips forward over keys that the tombstone deletes after
+    /// it, as far as sources know that they have nothing newer, and no further than the upper
+    /// bound. Leaves the key in any case.
     fn skip_covered(&mut self) -> Result<Skipped> {
         let Some((sequence, end)) = self.tombstones.covered_until(&self.key) else {
             return Ok(Skipped::Nothing);

@@ -64,7 +64,7 @@ impl WrittenSince<'_> {
         }
         for level in 1..version.num_levels() {
             let mut newest = Newest(SequenceNumber::ZERO);
-            // If there are two tables, each may have what is newest.
+            // If there are two tables, each may have the newest entry.
             for file in version.sorted_level_files(level, self.key) {
                 newest = Newest(newest.0.max(self.in_table(file)?.0));
             }

@@ -90,7 +90,7 @@ impl DbIterator {
     }
 
     /// The columns, to be read later where they are in blob files; of a value without columns, the
-    /// default column. Cost: a copy of what is not in blob files.
+    /// default column. Cost: a copy of the columns that are not in blob files.
     ///
     /// # Errors
     /// `InvalidArgument` if the iterator is not valid; `Corruption`, `Unsupported` for an entity
