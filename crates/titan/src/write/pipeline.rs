@@ -3,7 +3,7 @@
 //! Owns the commit queue, the WAL files being written, and the publication of sequence numbers. The
 //! leader of the queue takes a group of batches through these stages, one group at a time:
 //!
-//! | stage | what |
+//! | stage | work |
 //! |---|---|
 //! | admit | make room in memtables; wait while writes are stalled |
 //! | resolve | find the memtables; refuse batches that cannot be applied |
@@ -230,8 +230,8 @@ impl CommitPipeline {
         if let Some(hook) = &self.hook
             && first <= last
         {
-            // ORDER: before the group is visible, so that what the hook maintains is never older
-            // than what a reader sees.
+            // ORDER: before the group is visible, so that data that the hook maintains is never
+            // older than the data that a reader sees.
             hook.before_publish(lead, first, &group.batches);
             if mutant!(tickets_before_publish) {
                 hook.after_publish(lead, &group.batches);

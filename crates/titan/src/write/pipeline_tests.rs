@@ -284,7 +284,7 @@ fn a_panic_while_inserting_stops_writes_and_nothing_is_ever_visible() {
     assert!(world.pipeline.exclusive(|_| Ok(())).is_ok());
 }
 
-/// A destructor may write, whatever its thread unwinds from.
+/// A destructor may write while its thread unwinds, from any panic.
 #[test]
 fn a_commit_while_the_thread_unwinds_does_not_stop_writes() {
     struct WritesWhenDropped<'a>(&'a World);

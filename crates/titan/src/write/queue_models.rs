@@ -12,9 +12,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, model, spawn, thread};
 use crate::write::WriteOptions;
 
-/// The queue, and what its leaders share: the last sequence number. It is relaxed and not added to
-/// in one step: only the order that the queue itself makes lets two leaders see each other's
-/// number.
+/// The queue, and the state that its leaders share: the last sequence number. It is relaxed and not
+/// added to in one step: only the order that the queue itself makes lets two leaders see each
+/// other's number.
 #[derive(Default)]
 struct Committed {
     queue: CommitQueue,

@@ -1,7 +1,7 @@
 //! Records in a WAL file that say up to where the WAL was durable when they were written.
 //!
 //! After a crash of the machine, blocks may be missing from the end of a WAL that was not synced,
-//! while later ones are there. So records after damage do not show that what is damaged had been
+//! while later ones are there. So records after damage do not show that the damaged part had been
 //! durable. A *sync record* shows it: the first group after a sync brings one along, which names
 //! the position up to which everything was durable by then. A file that is closed cleanly ends in
 //! one.

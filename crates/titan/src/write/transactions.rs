@@ -8,10 +8,10 @@
 //! * *write-committed*: the operations take effect with the marker that commits them, and take the
 //!   sequence numbers from there on. Until then they take none.
 //! * *write-prepared* and *write-unprepared*: the operations are in memtables, and soon in tables,
-//!   from the moment they are logged; the marker decides whether readers may see them. What a
-//!   rollback restores comes before its marker, as ordinary operations. All operations of a batch
-//!   share one sequence number, also in batches without transactions; where a key occurs again in a
-//!   batch, the next number begins.
+//!   from the moment they are logged; the marker decides whether readers may see them. The versions
+//!   that a rollback restores come before its marker, as ordinary operations. All operations of a
+//!   batch share one sequence number, also in batches without transactions; where a key occurs
+//!   again in a batch, the next number begins.
 //!
 //! Applying an undecided transaction, or leaving it out, would be wrong either way, and in tables
 //! its operations cannot be told from others. So a replay must refuse it.
@@ -32,8 +32,8 @@ pub enum Numbering {
     Batches,
 }
 
-/// The transactions of a database while its WAL files are replayed; remembers what is prepared and
-/// not decided.
+/// The transactions of a database while its WAL files are replayed; remembers those that are
+/// prepared and not decided.
 #[derive(Debug, Default)]
 pub struct Transactions {
     numbering: Numbering,
@@ -169,8 +169,8 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Looks at the next batch of a file. `expected` is what this returned for the previous batch
-    /// of that file.
+    /// Looks at the next batch of a file. `expected` is the result for the previous batch of that
+    /// file.
     ///
     /// # Errors
     /// As [`Transactions::apply`].
@@ -265,7 +265,7 @@ impl Numbers {
         }
     }
 
-    /// Ends a batch: what follows belongs to another one in the same record.
+    /// Ends a batch: operations that follow belong to another one in the same record.
     fn end_batch(&mut self) {
         if self.numbering == Numbering::Batches {
             // A marker alone takes a number, too; no operation has it, so that makes no difference.

@@ -1,4 +1,4 @@
-//! Validating the conditions of a group: against what was published since they were checked, and
+//! Validating the conditions of a group: against writes published since they were checked, and
 //! against the group itself.
 
 use std::cmp::Ordering;
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Which batches are refused, with what.
+    /// The error of each batch that is refused.
     fn refused(batches: Vec<(WriteBatch, Option<Checked>)>) -> Vec<Option<ErrorKind>> {
         let mut group = Group::alone(WriteBatch::new(), WriteOptions::default());
         group.batches.clear();

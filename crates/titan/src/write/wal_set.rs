@@ -276,8 +276,8 @@ impl WalSet {
         perf_context::timed(|running| &running.wal_sync_time, || log.sync())
     }
 
-    /// Makes the names of all WAL files durable, if they are not: before what [`WalSet::sync`]
-    /// does, and also before a record is appended that is to be synced.
+    /// Makes the names of all WAL files durable, if they are not: before the work of
+    /// [`WalSet::sync`], and also before a record is appended that is to be synced.
     pub(crate) fn sync_names_before_contents(&self) -> Result<()> {
         // ORDER: the name before the acknowledgement, like the content.
         match mutant!(wal_name_not_durable) {

@@ -103,7 +103,7 @@ impl Group {
         }
     }
 
-    /// The end for a writer, who gets its batch back as it gave it. To be called once for each.
+    /// The end for a writer, which gets its batch back as it gave it. To be called once for each.
     fn end_for(&mut self, index: usize, result: &Result<()>) -> End {
         let result = self.result_for(index, result);
         let refused = self.refused.iter_mut().find(|r| r.index == index);
@@ -301,7 +301,7 @@ impl CommitQueue {
         }
     }
 
-    /// Returns what this writer submits when it leads, at once if nobody does, or its end if
+    /// Returns the submission of this writer when it leads, at once if nobody does, or its end if
     /// another one has led its group.
     fn wait_for_lead(
         &self,
@@ -435,8 +435,8 @@ impl Drop for Followers {
 pub(crate) struct Lead<'a>(&'a CommitQueue);
 
 impl Lead<'_> {
-    /// To be held while code of the user runs with this lead: what would wait for the lead on this
-    /// thread fails.
+    /// To be held while code of the user runs with this lead: a call that would wait for the lead
+    /// on this thread fails.
     pub(crate) fn user_code(&self) -> UserCode {
         UserCode::under(self.0)
     }
