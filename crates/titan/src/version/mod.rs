@@ -8,7 +8,7 @@
 //!
 //! Readers pin a [`Version`] while they read; installing the next one never blocks them or changes
 //! it (VER-1). The [`VersionSet`] applies edits: it builds the next version, makes the edit
-//! durable, and only then releases what the edit replaced (BLOB-2).
+//! durable, and only then releases the files that the edit replaced (BLOB-2).
 //!
 //! A thread that installs an edit holds the set's lock throughout; readers and writers never take
 //! it.

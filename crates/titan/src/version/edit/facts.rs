@@ -7,7 +7,7 @@
 //!                                                                          all varints
 //! ```
 //!
-//! Version 4 is the same as 2, followed by what collectors reported about the table
+//! Version 4 is the same as 2, followed by the reports of collectors about the table
 //! ([`CollectedReport`]); it is written only if they reported something.
 //!
 //! Version 1 is the same without the shadowed bytes. Version 3 is the same as 2, for a table that
@@ -58,7 +58,7 @@ pub struct TableFacts {
 }
 
 impl TableFacts {
-    /// Facts from a walk through a whole table. It does not know what the table shadows.
+    /// Facts from a walk through a whole table. It does not know the data that the table shadows.
     pub fn of(table: FileNumber, found: &TableCheck) -> Self {
         TableFacts {
             table,

@@ -56,7 +56,7 @@ pub(crate) use settings::KeptSettings;
 use crate::format::file_name::FileKind;
 use crate::format::numbers::{BlobFileNumber, ColumnFamilyId, FileNumber, SequenceNumber};
 
-/// One atomic change. What is `None` or empty does not change.
+/// One atomic change. A field that is `None` or empty changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionEdit {
     /// The database's identity; the same as in the file IDENTITY.

@@ -35,7 +35,7 @@ pub struct NewFile {
     /// Orders the files of level 0: larger is newer. Absent in files from before RocksDB had
     /// epochs.
     pub epoch_number: Option<u64>,
-    /// Identifies the table, whatever its name; absent if an old RocksDB wrote the edit.
+    /// Identifies the table under any name; absent if an old RocksDB wrote the edit.
     pub unique_id: Option<UniqueId>,
     /// Checksum of the whole file; empty if there is none.
     pub checksum: Vec<u8>,
@@ -116,7 +116,7 @@ impl NewFile {
         }
     }
 
-    /// Appends what follows the level under tag 103.
+    /// Appends the fields after the level under tag 103.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.number.0);
         put_varint(out, self.size);
@@ -165,7 +165,7 @@ impl NewFile {
         put_varint(out, custom::TERMINATE.into());
     }
 
-    /// Reads what follows the level under one of the tags of a new file. Also returns the
+    /// Reads the fields after the level under one of the tags of a new file. Also returns the
     /// `min_log_number_to_keep` that old versions of RocksDB stored here.
     pub(super) fn decode(tag: u32, d: &mut Decoder<'_>) -> Result<(Self, Option<FileNumber>)> {
         let mut file = NewFile {

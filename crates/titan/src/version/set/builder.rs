@@ -176,7 +176,7 @@ impl VersionBuilder {
     ///
     /// # Errors
     /// `Corruption` if the edit contradicts the state: deletes or adds garbage to a file that is
-    /// not there, or adds one that is, at whatever level.
+    /// not there, or adds one that is, at any level.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<()> {
         let mut deleted = HashMap::new();
         for &(level, number) in &edit.deleted_files {
@@ -232,7 +232,7 @@ impl VersionBuilder {
         Ok(file)
     }
 
-    /// Adds the tables of an edit. Those that it only moves are taken from what it `deleted`.
+    /// Adds the tables of an edit. Those that it only moves are taken from those that it `deleted`.
     fn add_tables(
         &mut self,
         edit: &VersionEdit,

@@ -14,12 +14,13 @@ use crate::version::state::files::PhysicalBlobFile;
 use crate::version::state::version::Version;
 use crate::vfs::Vfs;
 
-/// The files of all families and what a MANIFEST says about them. While it exists, none of the
-/// files is deleted (BLOB-2).
+/// The files of all families and the edits of a MANIFEST that describe them. While it exists, none
+/// of the files is deleted (BLOB-2).
 pub(crate) struct Capture {
     edits: Vec<VersionEdit>,
     files: BTreeSet<FileKind>,
-    /// They pin the tables, and hole punching and collections count what these point to as live.
+    /// They pin the tables, and hole punching and collections count records to which these point as
+    /// live.
     _versions: Vec<Arc<Version>>,
     /// A collection relocates a version's records out of the files they were in; these pin the
     /// files.

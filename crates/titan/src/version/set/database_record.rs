@@ -64,7 +64,7 @@ impl DatabaseRecord {
         self.max_column_family_is_exact && id > self.max_column_family
     }
 
-    /// Takes over what an edit that was read records, except for settings.
+    /// Takes over the fields of an edit that was read, except for settings.
     pub fn apply(&mut self, edit: &VersionEdit) {
         if edit.added_column_family.is_some() {
             self.note_family(edit.column_family);

@@ -16,8 +16,8 @@ pub struct LogsSince {
 }
 
 impl LogsSince {
-    /// From what the MANIFEST says of the database, and the numbers of the first WAL files that
-    /// each family needs.
+    /// From the MANIFEST's record of the database, and the numbers of the first WAL files that each
+    /// family needs.
     pub fn new(
         record: &DatabaseRecord,
         families: impl Iterator<Item = FileNumber> + Clone,

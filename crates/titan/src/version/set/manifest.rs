@@ -18,7 +18,7 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     /// Writes a new MANIFEST with `state`, makes it durable, and makes it the current one. Until
-    /// the last step the previous MANIFEST stays in force, whatever fails.
+    /// the last step the previous MANIFEST stays in force, even if a step fails.
     pub(crate) fn start(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -57,7 +57,7 @@ impl Manifest {
     /// Appends edits and makes them durable.
     pub(crate) fn append(&mut self, edits: &mut [VersionEdit]) -> Result<()> {
         // ORDER: everything before is durable, or the append before would have failed. The edits
-        // say so, which distinguishes what a crash leaves of them from damage.
+        // say so, which distinguishes their remains after a crash from damage.
         let start = self.log.file_size();
         for edit in &mut *edits {
             edit.synced_before = Some(start);

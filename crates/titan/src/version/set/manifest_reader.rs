@@ -122,9 +122,9 @@ impl ManifestReader {
     }
 }
 
-/// Whether the first gap in the MANIFEST with something after it can be what a crash left of the
-/// last append. False if the records do not say: in MANIFESTs of RocksDB, and before the state with
-/// which one starts is complete.
+/// Whether the first gap in the MANIFEST with something after it can be the rest that a crash left
+/// of the last append. False if the records do not say: in MANIFESTs of RocksDB, and before the
+/// state with which one starts is complete.
 fn ends_in_torn_append(
     file: &Arc<dyn ReadableFile>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! The MANIFEST to which edits go, and what a failed one leaves to be done.
+//! The MANIFEST to which edits go, and the work that a failed one leaves.
 
 use super::manifest::Manifest;
 use crate::error::{Error, Result};

@@ -128,7 +128,7 @@ impl Recorded {
             settings,
             unknown,
             unlogged,
-            // What other programs or earlier openings wrote.
+            // Written by other programs or earlier openings.
             synced_logs: _,
             is_titans: _,
         } = record;
@@ -181,7 +181,7 @@ fn family(family: &FamilyVersions) -> RecordedFamily {
         log_number,
         settings,
         current,
-        // Not recorded: what readers of this opening use.
+        // Not recorded: used by readers of this opening.
         older: _,
     } = family;
     let Version {
@@ -190,7 +190,7 @@ fn family(family: &FamilyVersions) -> RecordedFamily {
         levels,
         may_have_tombstones,
         blob_files,
-        // Computed when needed; who waits for the end of the version.
+        // Computed when needed; the waiters for the end of the version.
         tombstones: _,
         watch: _,
     } = &**current;
@@ -333,7 +333,7 @@ fn blob_file(meta: &BlobFileMeta) -> RecordedBlobFile {
 pub(crate) enum Counted {
     /// All: it was started just now.
     Exactly,
-    /// At least what it names: numbers are taken without an edit.
+    /// At least those that it names: numbers are taken without an edit.
     AtLeastWhatIsNamed,
 }
 

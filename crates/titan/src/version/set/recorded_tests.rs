@@ -140,7 +140,8 @@ fn full_edit(family: ColumnFamilyId) -> VersionEdit {
             logical: vec![blob(11), blob(12)],
         }],
         table_facts: vec![facts(first + 30, false), facts(first + 32, true)],
-        // What one opening decides, an edit of a job does not say; the rest is not used.
+        // An edit of a job does not state the fields that one opening decides; the rest are not
+        // used.
         db_id: None,
         comparator: None,
         prev_log_number: None,

@@ -300,8 +300,8 @@ fn refuse_shared_files(
 impl Replayed {
     /// RocksDB creates a database with a MANIFEST that does not name the comparator of the default
     /// family. If it is killed then, the next opening chooses the comparator. So it does if RocksDB
-    /// has gone on with that MANIFEST (`reuse_manifest_on_open`); the tables say what they are
-    /// sorted by.
+    /// has gone on with that MANIFEST (`reuse_manifest_on_open`); the tables name the comparator by
+    /// which they are sorted.
     fn start_default(&mut self, options: &Options, obsolete: &Arc<ObsoleteFiles>) {
         let given = Arc::clone(&options.family(&self.name).comparator);
         let comparator = InternalKeyComparator::new(given);

@@ -199,10 +199,11 @@ impl VersionSet {
     }
 
     /// Applies edits of different families: builds the next versions, makes the edits durable, then
-    /// releases what they replaced. After a crash either all of them are in effect or none. On an
-    /// error the current versions stay. If the next ones cannot be built, the new files that the
-    /// edits name are obsolete. Otherwise it is unknown whether the edits are in the MANIFEST, so
-    /// files they name must not be deleted until [`VersionSet::start_manifest`] has succeeded.
+    /// releases the files that they replaced. After a crash either all of them are in effect or
+    /// none. On an error the current versions stay. If the next ones cannot be built, the new files
+    /// that the edits name are obsolete. Otherwise it is unknown whether the edits are in the
+    /// MANIFEST, so files they name must not be deleted until [`VersionSet::start_manifest`] has
+    /// succeeded.
     ///
     /// Cost: one write and one sync of the MANIFEST.
     pub(crate) fn apply(&mut self, mut edits: Vec<VersionEdit>) -> Result<()> {
@@ -247,7 +248,7 @@ impl VersionSet {
             let Some(family) = self.families.get_mut(&id) else {
                 continue;
             };
-            // ORDER: the edit is durable; only now may what it replaced be deleted.
+            // ORDER: the edit is durable; only now may the files that it replaced be deleted.
             family.replace(built.install(), now);
             if let Some(log_number) = log_number {
                 family.log_number = log_number;
@@ -269,7 +270,7 @@ impl VersionSet {
         Ok(())
     }
 
-    /// States what holds for edits that are about to become durable.
+    /// States the invariants of edits that are about to become durable.
     ///
     /// # Errors
     /// `Internal` if something does not; where invariants are checked it panics.

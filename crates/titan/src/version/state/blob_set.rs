@@ -94,11 +94,11 @@ impl BlobSet {
         Ok(())
     }
 
-    /// Adds garbage to what is known of a file.
+    /// Adds garbage to the known garbage of a file.
     ///
     /// # Errors
     /// `Corruption` if the file is not there, or has less content (BLOB-3: garbage cannot be more
-    /// than what was written).
+    /// than the bytes written).
     pub(crate) fn add_garbage(&mut self, garbage: &BlobFileGarbage) -> Result<()> {
         let number = garbage.number;
         let Some(meta) = self.files.get_mut(&number) else {

@@ -184,8 +184,7 @@ impl TableFile {
         let _ = self.facts.set(facts.into());
     }
 
-    /// Number of its entries, by the MANIFEST or by what it says itself; `None` if neither is
-    /// known.
+    /// Number of its entries, by the MANIFEST or by the table itself; `None` if neither is known.
     pub(crate) fn entry_counts(&self) -> Option<EntryCounts> {
         let recorded = self.facts().map(|facts| EntryCounts {
             entries: facts.num_entries,
@@ -194,7 +193,7 @@ impl TableFile {
         recorded.or_else(|| self.counts.get().copied())
     }
 
-    /// Takes over what the table says of its entries.
+    /// Takes over the counts of its entries that the table states.
     pub(crate) fn learn_counts(&self, counts: EntryCounts) {
         let _ = self.counts.set(counts);
     }

@@ -67,7 +67,7 @@ impl Directory {
         }
     }
 
-    /// As `VersionSet::apply` with an edit that drops the table, and what follows.
+    /// As `VersionSet::apply` with an edit that drops the table, and the steps after it.
     fn drop_table(&self) {
         let replaced = self.current.lock().clone();
         self.durable.store(true, Ordering::Relaxed);

@@ -109,8 +109,8 @@ impl Version {
     /// Bytes of the records of a logical blob file to which this version points.
     ///
     /// If a version points to a record, so does every earlier version back to the one that added
-    /// the file. So of several versions, the one that points to most has what all of them have, and
-    /// what an older one has in addition to a newer one is the difference.
+    /// the file. So of several versions, the one that points to most has the records of all of
+    /// them, and the records that an older one has in addition to a newer one are the difference.
     pub(crate) fn live_bytes_of(&self, logical: BlobFileNumber) -> u64 {
         let file = self.blob_files.get(&logical);
         file.map_or(0, BlobFileMeta::live_bytes)
@@ -254,7 +254,7 @@ impl Version {
 
     /// An estimate of the shadowed bytes in blob files: tables point to them, but newer entries
     /// overwrite or delete them and no compaction has dropped the pointers yet. The last level does
-    /// not count: what it keeps, it keeps for snapshots.
+    /// not count: it keeps shadowed entries for snapshots only.
     pub(crate) fn shadowed_bytes(&self) -> u64 {
         let last = self.num_levels().saturating_sub(1);
         total((0..last).map(|level| self.sums(level).shadowed))
