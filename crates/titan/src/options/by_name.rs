@@ -1,6 +1,6 @@
 //! Options that are code of the user, of which the database keeps the name.
 //!
-//! An opening that gives none takes over what has the recorded name: the built-in object, or a
+//! An opening that gives none takes over the object of the recorded name: the built-in one, or a
 //! placeholder that keeps the name. Another name than the recorded one is refused, since the data
 //! would be read by another rule than it was written by; naming the field in `stated` replaces it.
 
@@ -19,13 +19,13 @@ use crate::panics::name_of;
 /// The names that are kept for a family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptNames {
-    /// With what else makes the operator what it is.
+    /// With the parameters of the operator, such as a delimiter.
     merge_operator: Option<String>,
     prefix_extractor: Option<String>,
 }
 
 impl KeptNames {
-    /// Takes over an entry of what the MANIFEST keeps; `false` if it is none of these.
+    /// Takes over a setting that the MANIFEST keeps; `false` if it is none of these.
     pub(super) fn set(&mut self, name: &str, value: &str) -> bool {
         let field = match name {
             MERGE_OPERATOR => &mut self.merge_operator,
@@ -140,7 +140,7 @@ impl Options {
         Ok(options)
     }
 
-    /// The same, without what stands for objects that were not given.
+    /// The same, without placeholders for objects that were not given.
     pub(crate) fn without_placeholders(self) -> Self {
         let families = self.families.into_iter();
         Options {
@@ -154,8 +154,8 @@ impl Options {
 }
 
 impl ColumnFamilyOptions {
-    /// The same, with objects that are not asked for their names again: what panics at that is
-    /// refused before anything depends on it.
+    /// The same, with objects that are not asked for their names again: an object that panics at
+    /// that is refused before anything depends on it.
     ///
     /// # Errors
     /// `InvalidOption` if one panics at that.
@@ -168,7 +168,7 @@ impl ColumnFamilyOptions {
         })
     }
 
-    /// The same, without what stands for objects that were not given.
+    /// The same, without placeholders for objects that were not given.
     pub(crate) fn without_placeholders(self) -> Self {
         ColumnFamilyOptions {
             merge_operator: self.merge_operator.filter(|operator| operator.is_given()),
@@ -179,11 +179,11 @@ impl ColumnFamilyOptions {
 
     /// Fails unless the family `name`, which runs with the options `running` in the order of
     /// `comparator`, runs all code of these: only its creation and openings give code to a family.
-    /// Names are compared, not what the code does.
+    /// Names are compared, not the effects of the code.
     ///
     /// # Errors
-    /// `InvalidArgument` naming what the family runs without, or the comparator that is not its
-    /// own; `InvalidOption` if an object panics when it is asked for its name.
+    /// `InvalidArgument` naming the code that the family runs without, or the comparator that is
+    /// not its own; `InvalidOption` if an object panics when it is asked for its name.
     pub(crate) fn check_given_to(
         &self,
         name: &str,
@@ -249,7 +249,7 @@ impl ColumnFamilyOptions {
     }
 }
 
-/// Adds the objects among what is kept of a family to an OPTIONS file, as RocksDB writes them.
+/// Adds the objects among the kept options of a family to an OPTIONS file, as RocksDB writes them.
 pub(super) fn add_to_file(file: &mut OptionsFile, family: &str, texts: &SettingTexts) {
     for (name, id) in texts {
         if NAMED.contains(&name.as_str()) {

@@ -30,7 +30,7 @@ options! {
     /// kept value. Name it in `stated`, by `Stated::fields(&["enable_blob_garbage_collection"])`,
     /// or state all with `Stated::all()`.
     ///
-    /// Options that `serde` reads from a file state what the file mentions.
+    /// Options that `serde` reads from a file state the fields that the file mentions.
     #[derive(Clone, Debug)]
     #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(from = "FamilySettings"))]
     pub struct ColumnFamilyOptions;
@@ -103,10 +103,11 @@ options! {
         blob_garbage_collection_punch_holes: bool = false, is private;
         /// Largest size of the family's files as a multiple of its live data. In addition the
         /// families of a database share one allowance: a quarter of the live data, at least 32 MiB
-        /// or three times what their memtables may shadow before they are flushed (8 MiB each in
-        /// small families), at most 256 MiB, or four write buffers if that is more: listeners are
-        /// notified of it at opening. If garbage collection is on, garbage is found and collected
-        /// in time, and in the end writes wait for it: they are delayed, never stopped.
+        /// or three times the data that their memtables may shadow before they are flushed (8 MiB
+        /// each in small families), at most 256 MiB, or four write buffers if that is more:
+        /// listeners are notified of it at opening. If garbage collection is on, garbage is found
+        /// and collected in time, and in the end writes wait for it: they are delayed, never
+        /// stopped.
         max_space_amp: f64 = 1.5, [1.1, 100.0, "1.1 to 100"], is private;
     }
 

@@ -36,10 +36,10 @@ options! {
 
     kept {
         /// Number of SST and blob files that are kept open between uses. Iterators keep the tables
-        /// that they are in open beyond that, up to three quarters of the process's limit; what
-        /// nothing uses is closed earlier if the process has no file descriptor left. At least 16;
-        /// 0 means three quarters of the process's limit when the database is opened. It applies to
-        /// each database: a process that opens several should share an `Env`.
+        /// that they are in open beyond that, up to three quarters of the process's limit; files
+        /// that nothing uses are closed earlier if the process has no file descriptor left. At
+        /// least 16; 0 means three quarters of the process's limit when the database is opened. It
+        /// applies to each database: a process that opens several should share an `Env`.
         max_open_files: usize = 0, is int;
         /// Bytes of memory that open SST and blob files may take: indexes and filters of SSTs, the
         /// indexes of relocation maps. Files are closed if it is exceeded. At least 1 MiB; 0 means
@@ -65,9 +65,9 @@ options! {
         /// kernel's cache when it is opened, and compactions and collections write through that
         /// cache; if it does not, their writes bypass it. One of `auto`, `always` and `never`.
         data_in_memory: DataInMemory = DataInMemory::Auto, is private;
-        /// Write all SST and blob files with direct I/O, where the file system supports it,
-        /// whatever fits in memory: less copying, and no dirty pages for the next sync to wait for;
-        /// but new files must be read from the device.
+        /// Write all SST and blob files with direct I/O, where the file system supports it, even if
+        /// the database fits in memory: less copying, and no dirty pages for the next sync to wait
+        /// for; but new files must be read from the device.
         use_direct_io_for_flush_and_compaction: bool = false;
         /// Bytes per second to which writes are delayed while compaction does not keep up.
         delayed_write_rate: u64 = 16 << 20, [1024, u64::MAX, "at least 1024"], is bytes;
@@ -82,9 +82,9 @@ options! {
         /// all jobs, syncs and stalls but one in 32 reads and writes, at a cost of about 2 % of
         /// the instructions of a call; and `all`.
         stats_level: StatsLevel = StatsLevel::Off, is private;
-        /// Microseconds from which on an operation counts as slow: listeners are told of it,
-        /// whatever `stats_level` is. 0: none does. Cost of any other value: two readings of the
-        /// clock for each call.
+        /// Microseconds from which on an operation counts as slow: listeners are notified of it, at
+        /// any `stats_level`. 0: none does. Cost of any other value: two readings of the clock for
+        /// each call.
         slow_operation_micros: u64 = 0, is private;
     }
 
@@ -102,7 +102,7 @@ options! {
         wal_recovery_mode: WalRecoveryMode = WalRecoveryMode::PointInTimeRecovery;
         /// Extend WAL files by zeros ahead of small appends, which makes these faster. Turn it off
         /// where a secondary instance of RocksDB follows the database: it takes zeros for a gap,
-        /// and misses what is written there later.
+        /// and misses records that are written there later.
         extend_wal_files: bool = true;
         /// The directory of the WAL files, if it is not the database's: they are looked for in
         /// both, and written there. Each opening for writing must state it again; one that only
@@ -136,8 +136,9 @@ options! {
     }
 }
 
-/// The action of an opening on damage in the WAL. The names and what they promise are RocksDB's. In
-/// each mode but the last, damage of what is known to have been synced is an error (`Corruption`).
+/// The action of an opening on damage in the WAL. The names and their promises are RocksDB's. In
+/// each mode but the last, damage of a part that is known to have been synced is an error
+/// (`Corruption`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -151,8 +152,8 @@ pub enum WalRecoveryMode {
     TolerateCorruptedTailRecords,
     /// Each WAL file must end in a whole record: for databases that were closed.
     AbsoluteConsistency,
-    /// The WAL ends at the first damage: what is recovered is a prefix of what was written. The
-    /// files with whole records after it are kept in `lost/`.
+    /// The WAL ends at the first damage: the recovered writes are a prefix of all writes. The files
+    /// with whole records after it are kept in `lost/`.
     #[default]
     PointInTimeRecovery,
     /// Damage is skipped, and everything else is replayed: later writes may be there without
@@ -174,9 +175,9 @@ pub enum DataInMemory {
     /// databases of its `Env`, take no more than half of the memory left.
     #[default]
     Auto,
-    /// It fits, whatever its size.
+    /// It fits, at any size.
     Always,
-    /// It does not fit, whatever its size.
+    /// It does not fit, at any size.
     Never,
 }
 

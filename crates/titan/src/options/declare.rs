@@ -1,8 +1,8 @@
 //! The macro `options!`, with which each struct of options is declared.
 //!
 //! A declaration says everything about an option once: its name, type and default; its meaning, as
-//! the comment above it; its range; the unit of its value; what RocksDB's OPTIONS file calls it.
-//! From it come the struct, its `Default`, the ranges that are checked, the keys and values of
+//! the comment above it; its range; the unit of its value; its name in RocksDB's OPTIONS file. From
+//! it come the struct, its `Default`, the ranges that are checked, the keys and values of
 //! configuration files and of the MANIFEST, and the [description](OptionInfo) that the command
 //! prints.
 
@@ -262,8 +262,8 @@ macro_rules! options {
                 settings
             }
 
-            /// Sets an option by its name, whatever its range. The error says what was wrong with
-            /// the name or the value.
+            /// Sets an option by its name, without a check of its range. The error describes the
+            /// fault of the name or the value.
             pub(crate) fn parse(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 match name {
                     $(stringify!($field) => {
@@ -280,8 +280,8 @@ macro_rules! options {
                 }
             }
 
-            /// Sets an option by its name, to the nearest value in its range. The error says what
-            /// was wrong with the name or the value.
+            /// Sets an option by its name, to the nearest value in its range. The error describes
+            /// the fault of the name or the value.
             pub(crate) fn set(&mut self, name: &str, text: &str) -> std::result::Result<(), String> {
                 self.parse(name, text)?;
                 $($(if name == stringify!($field)

@@ -180,7 +180,7 @@ impl Kept {
             let own = given.given_for(name);
             let stated = own.map(ColumnFamilyOptions::settings_stated);
             let stated = stated.unwrap_or_default();
-            // Not that of other families: it would delete what it was not written for.
+            // Not that of other families: it would delete entries for which it was not written.
             let filter = own.and_then(|own| own.compaction_filter.clone());
             let collectors = own.map(|own| own.table_properties_collectors.clone());
             let partitioner = own.and_then(|own| own.sst_partitioner.clone());
@@ -299,8 +299,8 @@ fn newest_options_file(vfs: &dyn Vfs, dir: &Path) -> Result<Option<(FileNumber, 
 pub struct LoadedOptions {
     /// They state every field. Comparators are not included: add those that are not built in.
     pub options: Options,
-    /// The options that are not the default, the file that has them, and what Titan does
-    /// differently.
+    /// The options that are not the default, the file that has them, and the differences in Titan's
+    /// behaviour.
     pub taken: Vec<TakenOptions>,
     /// Objects of each family that are recorded by name: the name of the field, such as
     /// `merge_operator`, and that of the object. Those that are not built in are not in `options`:

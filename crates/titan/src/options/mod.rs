@@ -34,8 +34,9 @@ use crate::format::ColumnFamilyId;
 /// All options of an opening.
 ///
 /// As a TOML file: a table `[db]`, a table `[default]`, and a table `[families.NAME]` for each
-/// family that differs from `[default]`: what the table of a family leaves out is as in
-/// `[default]`. What `[db]` and `[default]` leave out has its default. An unknown key is an error.
+/// family that differs from `[default]`: options that the table of a family leaves out are as in
+/// `[default]`. Options that `[db]` and `[default]` leave out have their defaults. An unknown key
+/// is an error.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(
     feature = "serde",
@@ -137,7 +138,8 @@ mod tests {
             assert_eq!(options.min_blob_size, 1024);
             assert_eq!(options.compression, CompressionType::Zstd);
         }
-        // The family states what the file says of it and of `[default]`, so kept options give way.
+        // The family states the options that the file gives for it and for `[default]`, so kept
+        // options give way.
         let stated = family.settings_stated();
         assert!(stated.min_blob_size.is_some() && stated.enable_blob_files.is_some());
         assert!(stated.block_size.is_none());

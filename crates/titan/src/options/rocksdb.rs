@@ -158,7 +158,8 @@ impl Import<'_> {
         self.notes.push(note.into());
     }
 
-    /// Options whose values are the same in both, except for what zero and negative numbers mean.
+    /// Options whose values are the same in both, except for the meaning of zero and negative
+    /// numbers.
     fn numbers(&mut self) {
         for info in FamilySettings::infos() {
             let key = info.name;
@@ -371,7 +372,7 @@ mod tests {
         family_settings(&file, "default").unwrap()
     }
 
-    /// An excerpt of what RocksDB 9 writes for default options.
+    /// An excerpt of the file that RocksDB 9 writes for default options.
     const DEFAULTS: &str = "bottommost_compression=kDisableCompressionOption\n\
         compression=kSnappyCompression\ncompression_per_level=\n\
         compression_opts={checksum=false;level=32767;max_dict_bytes=0;}\n\

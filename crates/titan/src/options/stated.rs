@@ -42,7 +42,7 @@ impl Stated {
         self
     }
 
-    /// Whether the field of this name is stated, whatever its value.
+    /// Whether the field of this name is stated, with any value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.all || self.names.contains(&name)
     }

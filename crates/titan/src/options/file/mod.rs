@@ -15,7 +15,7 @@
 //! before `#`, `:` or `\` makes it an ordinary character, and `\n` and `\r` are the line ends.
 //! The sections of a family follow each other, "default" comes first.
 //!
-//! This module knows the syntax, not what options mean or how single values are written. Nothing
+//! This module knows the syntax, not the meaning of options or the form of single values. Nothing
 //! in the file is needed to read the data.
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ impl OptionsFile {
 }
 
 impl Section {
-    /// Reads what follows the opening bracket.
+    /// Reads the rest after the opening bracket.
     fn parse_header(header: &str) -> Result<Self> {
         let Some(inside) = header.strip_suffix(']') else {
             return Err(Error::corruption("a section without a closing bracket"));

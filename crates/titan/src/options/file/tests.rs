@@ -187,7 +187,7 @@ fn rocksdb_loads_our_file_and_we_load_its() {
     }
     std::fs::write(newest(dir.path()), ours.to_text()).unwrap();
     ldb(dir.path(), &["--try_load_options", "put", "k2", "v2"]).unwrap();
-    // Opening for writing wrote a new file, from what RocksDB understood of ours.
+    // Opening for writing wrote a new file, with the options of ours that RocksDB understood.
     let understood = OptionsFile::parse(&std::fs::read(newest(dir.path())).unwrap()).unwrap();
     assert_ne!(understood, ours);
     for section in ours.sections().iter().filter(|s| s.kind != VERSION) {
