@@ -116,7 +116,7 @@ fn sources<'a>(
     mut live: NumberMap<BlobFileNumber, LiveFile>,
     context: &GcContext<'a>,
 ) -> Result<(CompressionType, Vec<Source<'a>>)> {
-    // What only older versions read is not relocated.
+    // Records that only older versions read are not relocated.
     let moved: BTreeSet<_> = collection.logical.iter().map(|file| file.number).collect();
     let window = window_of(collection.physical.len());
     let mut compression = None;

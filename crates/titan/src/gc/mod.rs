@@ -9,14 +9,14 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`space`] | measures what the files take and what is live |
+//! | [`space`] | measures the space of the files and the live data |
 //! | [`selection`] | selects the files that are worth collecting, and decides how soon |
-//! | [`pinned`] | knows what only older versions see |
+//! | [`pinned`] | knows the records that only older versions see |
 //! | [`range`] | selects the files of a user's collection of a range of keys |
 //! | [`rate`] | limits the rate of collections, and of writes if collections do not keep up |
 //! | [`live`] | gathers the live records |
 //! | [`source`] | reads records of one physical file in their order |
-//! | [`report`], [`disk_usage`] | report what takes space and what pins it |
+//! | [`report`], [`disk_usage`] | report the data that takes space and the holders that pin it |
 //! | [`job`] | merges the records of all sources into the new file |
 //! | [`punch`] | gives dead blocks back without copying, where a family asks for that |
 //!

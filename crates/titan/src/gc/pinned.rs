@@ -22,8 +22,8 @@ pub(crate) struct CopiedForOlder {
 type LogicalFiles = NumberMap<BlobFileNumber, Vec<(Weak<Version>, u64)>>;
 
 impl CopiedForOlder {
-    /// Records what `older` points to in its logical files `files`, each with the physical file
-    /// that has its records; returns whether that is anything. To be called under the lock of the
+    /// Notes the bytes to which `older` points in its logical files `files`, each with the physical
+    /// file that has its records; returns whether there are any. To be called under the lock of the
     /// version set: collections change locations.
     pub(crate) fn note<'v>(
         &mut self,
@@ -59,7 +59,7 @@ impl CopiedForOlder {
         }))
     }
 
-    /// Takes over what was recorded of other files.
+    /// Takes over the notes on other files.
     pub(crate) fn append(&mut self, other: &mut CopiedForOlder) {
         self.files.extend(std::mem::take(&mut other.files));
     }

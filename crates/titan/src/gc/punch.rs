@@ -30,12 +30,12 @@ use crate::stats::HolePunchEvent;
 use crate::version::state::files::{PhysicalBlobFile, SharedBlobFile};
 use crate::vfs::Vfs;
 
-/// Bytes that a hole counts as towards the rate: what a slow device writes in the time.
+/// Bytes that a hole counts as towards the rate: those that a slow device writes in the time.
 const HOLE_COST: u64 = 64 << 10;
 /// The least average size of the holes in a file.
 const MIN_MEAN_HOLE: u64 = 2 * BLOCK;
-/// The least part of a file that is given back at once, as a divisor: less may be what the file
-/// system itself takes to remember the holes.
+/// The least part of a file that is given back at once, as a divisor: the file system itself may
+/// take as much as a smaller part to remember the holes.
 const MIN_PART: u64 = 64;
 
 /// The files of a collection for which holes are worth it. Cost: opens each of them.
@@ -64,8 +64,8 @@ pub(crate) fn plan(
     Ok(plans)
 }
 
-/// Punches the holes, except in files that have another name, or that another process guards. What
-/// had been freed before an error is reported in any case.
+/// Punches the holes, except in files that have another name, or that another process guards. Bytes
+/// freed before an error are reported in any case.
 ///
 /// # Errors
 /// `Unsupported` if the file system has no holes, or they give nothing back.
@@ -82,7 +82,7 @@ pub(crate) fn run(plans: Vec<Plan>, context: &GcContext<'_>) -> (HolePunchEvent,
     (event, outcome)
 }
 
-/// Updates what is known of a file's holes. Cost: reads the metadata of the file.
+/// Updates the known bytes of a file's holes. Cost: reads the metadata of the file.
 pub(crate) fn measure_holes(vfs: &dyn Vfs, dir: &Path, file: &PhysicalBlobFile) -> Result<()> {
     let path = FileKind::Blob(file.number).path(dir);
     let size = file.total_bytes.saturating_add(BLOB_FILE_FRAME_LEN);
@@ -194,7 +194,7 @@ impl Plan {
         let mut file = vfs.open_to_punch(path)?;
         for hole in self.holes.iter().filter(|hole| !self.file.has_hole(hole)) {
             (context.limit_rate)(HOLE_COST)?;
-            // Never synced: what a crash brings back is dead.
+            // Never synced: data that a crash brings back is dead.
             file.punch_hole(hole.start, hole.end - hole.start)?;
             punched.push(hole.clone());
         }

@@ -1,5 +1,5 @@
-//! Collecting the garbage of a range of keys, whatever the thresholds say: which files that
-//! concerns, how far it is, what came of it.
+//! Collecting the garbage of a range of keys, regardless of the thresholds: the files concerned,
+//! the progress and the result.
 //!
 //! The files are fixed when it begins: each is collected once at most, and garbage that arises
 //! meanwhile is left. So it ends, however much is overwritten meanwhile.

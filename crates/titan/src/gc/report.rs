@@ -1,4 +1,4 @@
-//! The report on space: what takes it and what pins it, as users get it.
+//! The report on space: the data that takes it and the holders that pin it, as users get it.
 //!
 //! Assembled by [`Db::space_report`](crate::Db::space_report). All sizes are bytes. Two kinds of
 //! bytes are distinguished: those of *files*, by their lengths, and those of *blob records*, which
@@ -18,13 +18,14 @@ use crate::version::Moment;
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct SpaceReport {
-    /// The moment of the view, if another process may be writing the database: `disk` is then what
-    /// the files of that moment take, without what is being written or about to be deleted.
+    /// The moment of the view, if another process may be writing the database: `disk` is then the
+    /// space that the files of that moment take, without files being written or about to be
+    /// deleted.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub moment: Option<Moment>,
     /// Every file of the directory, by kind.
     pub disk: DiskUsage,
-    /// The sum over all families, and what iterators pin of families that were dropped.
+    /// The sum over all families, and the data of dropped families that iterators pin.
     pub total: SpaceUsage,
     /// Obsolete files, which are about to be deleted.
     pub obsolete: FileSum,
@@ -41,8 +42,8 @@ pub struct SpaceReport {
     pub holders: Vec<SpaceHolder>,
 }
 
-/// The space that the options allow a database. What passes it for a time is what readers pin, and
-/// families that are not compacted automatically.
+/// The space that the options allow a database. Only data that readers pin, and families that are
+/// not compacted automatically, pass it for a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(Serialize))]
 pub struct SpaceBound {
@@ -83,14 +84,14 @@ pub struct SpaceUsage {
     /// Of the garbage: records to which older versions still point that are being read.
     pub pinned_blob_bytes: u64,
     /// Of the live records: an estimate of those that newer entries and range deletions shadow,
-    /// which compactions have yet to find. What memtables shadow counts.
+    /// which compactions have yet to find. Records that memtables shadow count.
     pub shadowed_blob_bytes: u64,
     /// Of the live records: an estimate of those that newer entries shadow, but snapshots see.
     pub snapshot_blob_bytes: u64,
     /// Files that only older versions have that are being read. Not in the fields above.
     pub pinned_files: FileSum,
     /// Deletions of keys in memtables, and of keys and ranges in tables: a number. They take space,
-    /// and so may what they delete, until compactions drop both.
+    /// and so may the entries that they delete, until compactions drop both.
     pub tombstones: u64,
 }
 
@@ -226,7 +227,7 @@ pub struct SpaceHolder {
     pub pinned_files: FileSum,
     /// Blob records, in files that the current version has, to which its version points and the
     /// current one does not. Of the oldest snapshot: an estimate of those that only snapshots see;
-    /// what a newer one sees too stays when the oldest is dropped.
+    /// records that a newer one sees too stay when the oldest is dropped.
     pub pinned_blob_bytes: u64,
 }
 
@@ -235,7 +236,7 @@ pub struct SpaceHolder {
 #[cfg_attr(feature = "serde", derive(Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum HolderKind {
-    /// A snapshot: compactions keep what it sees, and that is live.
+    /// A snapshot: compactions keep the entries that it sees, and those are live.
     Snapshot,
     /// An iterator, and lazy values taken from it.
     Iterator,

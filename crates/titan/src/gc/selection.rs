@@ -140,8 +140,8 @@ pub(crate) struct GarbageEvaluation {
 }
 
 impl GarbageEvaluation {
-    /// Computed from the sums of a version, so that its cost depends only on what is excluded.
-    /// Where holes are punched, it adds up those of all files: O(logical files).
+    /// Computed from the sums of a version, so that its cost depends only on the exclusions. Where
+    /// holes are punched, it adds up those of all files: O(logical files).
     pub(crate) fn of(
         version: &Version,
         options: &ColumnFamilyOptions,
@@ -285,7 +285,7 @@ pub(crate) fn select<'v>(
     Selection { files, outlook }
 }
 
-/// The most files of one collection: each has a window of what it reads in memory.
+/// The most files of one collection: each has a window of its data in memory.
 const MAX_FILES: usize = 128;
 /// The most live records in the files of one collection, unless it is one file: the old and the
 /// new location of each is in memory.
@@ -351,7 +351,7 @@ struct Thresholds {
 }
 
 impl Thresholds {
-    /// Those of the options, but low enough to leave room for what else takes space.
+    /// Those of the options, but low enough to leave room for other uses of space.
     fn of(space: &Space, options: &ColumnFamilyOptions) -> Self {
         let garbage = space.live() as f64 * options.garbage_allowance();
         let bound = garbage / (space.blob_live as f64 + garbage).max(1.0);

@@ -4,7 +4,8 @@ use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 
 /// Bytes beyond `max_space_amp` times the live data that the files of a database may take for a
-/// time, at most: outputs of running jobs, and what small databases have no other room for (GC-2).
+/// time, at most: outputs of running jobs, and data for which small databases have no other room
+/// (GC-2).
 const MOST_ALLOWED: u64 = 256 << 20;
 
 /// The same where little is live.
@@ -23,11 +24,10 @@ fn most_allowed(write_buffer_size: u64) -> u64 {
 }
 
 /// One part in so many is added to estimates of shadowed data: under uniform overwrites they are a
-/// quarter low, the bound must be kept, and what they miss would count as live.
+/// quarter low, the bound must be kept, and data that they miss would count as live.
 const HIDDEN_MISSED: u64 = 3;
 
-/// The part of the allowance that writes may use up. The rest is for what happens between two
-/// checks.
+/// The part of the allowance that writes may use up. The rest is for changes between two checks.
 const USABLE: f64 = 0.8;
 
 /// The least that is worth collecting at once.
@@ -47,8 +47,8 @@ fn collection_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
     options.blob_file_size.min(size)
 }
 
-/// The size of the blob files of a flush, in a family with so many live bytes: not larger than what
-/// one collection copies, if garbage is collected automatically.
+/// The size of the blob files of a flush, in a family with so many live bytes: not larger than the
+/// data that one collection copies, if garbage is collected automatically.
 pub(crate) fn flushed_blob_file_size(live: u64, options: &ColumnFamilyOptions) -> u64 {
     let collects = options.enable_blob_garbage_collection && !options.disable_auto_compactions;
     match collects {
@@ -62,7 +62,7 @@ pub(crate) fn flushed_blob_file_size(live: u64, options: &ColumnFamilyOptions) -
 pub(crate) struct Space {
     /// Of tables.
     pub(crate) tables: u64,
-    /// Of blob files, less their holes and what cannot be freed.
+    /// Of blob files, less their holes and bytes that cannot be freed.
     pub(crate) blob_files: u64,
     /// Of records in blob files to which a table points.
     pub(crate) blob_live: u64,
@@ -71,8 +71,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The space of a version's tables and of its blob files, less their holes and what cannot be
-    /// freed: what older versions pin, and damaged files.
+    /// The space of a version's tables and of its blob files, less their holes and bytes that
+    /// cannot be freed: those that older versions pin, and damaged files.
     pub(super) fn of(version: &Version, blob_files: u64, blob_live: u64) -> Self {
         let space = Space {
             tables: version.table_bytes(),
@@ -113,8 +113,8 @@ impl Space {
         self.on_disk() as f64 - self.live() as f64 * options.max_space_amp
     }
 
-    /// Bytes that a flush and a collection may be writing beside that. A flush of more than is live
-    /// adds to what is live.
+    /// Bytes that a flush and a collection may be writing beside that. A flush of more than the
+    /// live data adds to it.
     fn written(&self, options: &ColumnFamilyOptions) -> f64 {
         let flush = options.shadowing_flush(self.live()).min(self.live());
         flush.saturating_add(self.collection_size(options)) as f64
@@ -167,7 +167,7 @@ impl Bound {
         self.written = self.written.max(space.written(options));
     }
 
-    /// Bytes that all files together may take beyond what their families may.
+    /// Bytes that all files together may take beyond those that their families may take.
     pub(crate) fn allowance(&self) -> u64 {
         let by_live = self.live / LIVE_PER_ALLOWED;
         let by_families = self.shadowing.saturating_mul(ALLOWED_PER_SHADOWING);
@@ -180,8 +180,8 @@ impl Bound {
         (self.amplified as u64).saturating_add(self.allowance())
     }
 
-    /// Excess of the files over the bound, with what jobs are writing, as a part of the usable
-    /// [allowance](Bound::allowance).
+    /// Excess of the files over the bound, with the bytes that jobs are writing, as a part of the
+    /// usable [allowance](Bound::allowance).
     pub(crate) fn excess(&self) -> f64 {
         let jobs = (self.written - self.room).max(0.0);
         (self.beyond + jobs) / (self.allowance() as f64 * USABLE)
@@ -242,7 +242,7 @@ mod tests {
         assert!(excess(hides) > excess(space(allowed)) + 5.0);
     }
 
-    /// Promise for small databases with default options: 2.0 times what is live from 64 MiB on,
+    /// Promise for small databases with default options: 2.0 times the live data from 64 MiB on,
     /// 1.75 times from 256 MiB on.
     #[test]
     fn small_databases_have_small_bounds() {
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn families_share_one_allowance_and_no_room_for_garbage() {
         let options = ColumnFamilyOptions::default();
-        // Far beyond its part, and by half of what a large database is allowed.
+        // Far beyond its part, and by half of the allowance of a large database.
         let small = space(40 << 20, (20 << 20) + (110 << 20));
         let one = excess([(&small, &options)]);
         let two = excess([(&small, &options), (&small, &options)]);
