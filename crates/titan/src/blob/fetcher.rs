@@ -1,9 +1,8 @@
 //! Fetches values by their pointers, one or many at a time.
 //!
-//! A batch is read in the order of files and offsets, whatever the order of the requests.
-//! Neighbours are joined into one read if the gap between them costs less than another read. The
-//! kernel gets hints for all reads before the first one waits, so that the device sees them
-//! together.
+//! A batch is read in the order of files and offsets, not of the requests. Neighbours are joined
+//! into one read if the gap between them costs less than another read. The kernel gets hints for
+//! all reads before the first one waits, so that the device sees them together.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
@@ -172,8 +171,7 @@ impl ValueFetcher {
     ) -> Vec<Result<Bytes>> {
         let mut located = self.locate(locations, requests);
         let mut outcomes = Vec::with_capacity(requests.len());
-        // Only so many files at a time: what they are needed for ends before the next ones are
-        // opened.
+        // Only so many files at a time: their reads end before the next ones are opened.
         let files: Vec<&[Target]> = located.targets.chunk_by(Target::is_in_file_of).collect();
         for files in files.chunks(FILES_AT_ONCE) {
             let plan = self.plan(requests, files, false);
@@ -195,7 +193,7 @@ impl ValueFetcher {
             let Some((key, index)) = requests.get(*request) else {
                 continue;
             };
-            // What was relocated meanwhile is fetched alone.
+            // A record that was relocated meanwhile is fetched alone.
             let planned = located.locations.get(*request).copied().flatten();
             let not_again = mutant!(multi_get_does_not_look_again);
             if locations.location(index.file).ok() != planned && !not_again {
@@ -374,7 +372,7 @@ struct Target {
 }
 
 impl Target {
-    /// By what targets are ordered.
+    /// The position of a target in the order of reads.
     fn place(&self) -> (BlobFileNumber, ColumnFamilyId, u64, usize) {
         let offset = self.index.offset;
         (self.file, self.column_family, offset, self.request)

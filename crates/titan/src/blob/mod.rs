@@ -26,7 +26,7 @@
 //!
 //! 1. A value is returned only if its record's checksums, key and lengths match the pointer
 //!    (BLOB-1). Damage is `Corruption` naming the file and the record's offset; it is neither a
-//!    panic nor an allocation beyond what the bytes of the file can decompress to.
+//!    panic nor an allocation beyond the size to which the bytes of the file can decompress.
 //! 2. A [`BlobSeparator`] that had an error reports it from then on and never finishes: no pointer
 //!    that it returned can get into a table that is installed.
 //! 3. A finished file is durable. Its *name* is durable only after the caller has synced the

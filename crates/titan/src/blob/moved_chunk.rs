@@ -204,7 +204,7 @@ mod tests {
             for _ in 0..20 {
                 let mut records = random(&mut rng, span, to_span);
                 if let (Some(last), true) = (records.last().copied(), rng.bool()) {
-                    // The limits of what a width can represent.
+                    // The limits of the numbers that a width can represent.
                     records.pop();
                     let first = records.first().map_or(last.offset, |first| first.offset);
                     records.push(MovedRecord {

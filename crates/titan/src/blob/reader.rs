@@ -77,7 +77,7 @@ impl BlobFileReader {
         FileHeader::family_alone(&header)
     }
 
-    /// Takes over an open file whose header is damaged, given what the header must have been.
+    /// Takes over an open file whose header is damaged, given the header that it must have had.
     pub fn without_header(
         file: Arc<dyn ReadableFile>,
         path: &Path,

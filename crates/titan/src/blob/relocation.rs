@@ -39,7 +39,7 @@ const MAGIC: u64 = 0x7469_7461_6e6d_6170;
 const FORMAT: u32 = 1;
 const FOOTER_LEN: usize = 24;
 const CHECKSUM_LEN: usize = 4;
-/// The most bytes of a chunk. Limits what a damaged index can claim.
+/// The most bytes of a chunk. Limits the size that a damaged index can claim.
 const MAX_CHUNK_LEN: u64 = 8 << 10;
 /// The fewest bytes that a logical file or a chunk takes in the index.
 const MIN_INDEX_ENTRY: usize = 2;

@@ -1,10 +1,10 @@
 //! Writes the large values of flushes and compactions to blob files.
 //!
 //! The separator turns values into pointers, starting a new blob file whenever the current one is
-//! large enough. Its contract about failures is what matters: an error in creating, appending to or
-//! syncing any of its files is returned, is remembered, and keeps [`BlobSeparator::finish`] from
-//! ever succeeding. A job that ignored one error still cannot install pointers to values that were
-//! not written.
+//! large enough. Its contract about failures matters: an error in creating, appending to or syncing
+//! any of its files is returned, is remembered, and keeps [`BlobSeparator::finish`] from ever
+//! succeeding. A job that ignored one error still cannot install pointers to values that were not
+//! written.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl BlobSeparator {
         self.options.enabled && len as u64 >= self.options.min_blob_size.saturating_add(off)
     }
 
-    /// Writes a value, whatever its size, and returns the pointer that replaces it.
+    /// Writes a value of any size, and returns the pointer that replaces it.
     pub(crate) fn add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
         if let Some(e) = &self.failed {
             return Err(e.clone());

@@ -293,7 +293,7 @@ impl Output {
         outcome
     }
 
-    /// Makes what was flushed durable.
+    /// Makes the flushed bytes durable.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.file.sync().map_err(|e| e.in_file(&self.path))
     }
