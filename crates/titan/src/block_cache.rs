@@ -1,9 +1,9 @@
 //! The block cache: data blocks by file and offset, bounded by bytes.
 //!
-//! [`Blocks`] are shared by the databases of an `Env`, and a [`BlockCache`] is what one of them
-//! sees of these. The id of an opening and a file's number in it are never reused, so a block of a
-//! deleted file, or of a closed database, merely takes space until it is evicted.
-//! `quick_cache` provides the sharding and the scan resistance (like S3-FIFO).
+//! [`Blocks`] are shared by the databases of an `Env`, and a [`BlockCache`] is the part that one of
+//! them sees. The id of an opening and a file's number in it are never reused, so a block of a
+//! deleted file, or of a closed database, merely takes space until it is evicted. `quick_cache`
+//! provides the sharding and the scan resistance (like S3-FIFO).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +73,7 @@ impl Blocks {
         }
     }
 
-    /// Changes the bound, and evicts what is beyond it. The number of shards stays that of the
+    /// Changes the bound, and evicts the blocks beyond it. The number of shards stays that of the
     /// bound with which the cache was made.
     pub(crate) fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);

@@ -44,8 +44,8 @@ impl fmt::Debug for dyn SystemClock {
 /// The time of one opening: it is set once, when the opening begins, and follows the monotonic time
 /// from then on. So steps of the system's clock do not make data look older than it is.
 ///
-/// Assumes that the system's clock is right when the database opens. If it is behind then, what is
-/// written looks older once the clock has been put right and the database is opened again.
+/// Assumes that the system's clock is right when the database opens. If it is behind then, entries
+/// written look older once the clock has been put right and the database is opened again.
 #[derive(Clone)]
 pub struct SteadyClock {
     clock: Arc<dyn SystemClock>,

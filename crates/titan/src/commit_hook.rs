@@ -1,4 +1,4 @@
-//! The interface of the commit hook, and what it is shown.
+//! The interface of the commit hook, and the operations that it is shown.
 //!
 //! Owns no state: [`write`](crate::write) calls the hook.
 
@@ -8,7 +8,7 @@ use crate::batch::{BatchOp, WriteBatch};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 
 /// Learns of every change of a database before readers can see it, for a copy that must never be
-/// older than what a reader of the database sees: a cache of whole ranges, an index in memory, a
+/// older than the view of a reader of the database: a cache of whole ranges, an index in memory, a
 /// stream of changes.
 ///
 /// All calls come from writing threads, one at a time. They may not block, fail or call the
@@ -25,7 +25,7 @@ pub trait CommitHook: Send + Sync {
     /// A group of batches is in the memtables, and becomes visible when this returns. The first
     /// operation has the sequence number `first`, each one after it the next.
     ///
-    /// Not called for what an opening replays from the WAL, nor for batches that failed.
+    /// Not called for batches that an opening replays from the WAL, nor for batches that failed.
     fn before_publish(&self, first: SequenceNumber, operations: &CommittedOps<'_>);
 
     /// A group is visible, and none of its writers has been told yet: they return after this.
@@ -41,7 +41,7 @@ pub trait CommitHook: Send + Sync {
     ///
     /// Compactions and garbage collections change no data and are not reported. A
     /// [compaction filter](crate::ColumnFamilyOptions) does, and is not reported either: it must
-    /// not remove what may still be read elsewhere.
+    /// not remove entries that may still be read elsewhere.
     fn on_bypass(&self, range: &BypassedRange<'_>, sequence: SequenceNumber);
 }
 

@@ -1,7 +1,7 @@
 //! The one error type of the engine.
 //!
-//! Every fallible operation returns [`Result`]. An [`Error`] says what kind of thing went wrong
-//! ([`ErrorKind`], stable, meant for matching), what the engine was doing (text), and, where they
+//! Every fallible operation returns [`Result`]. An [`Error`] has the kind of the failure
+//! ([`ErrorKind`], stable, meant for matching), the action of the engine (text), and, where they
 //! apply, the file and the offset. Errors clone cheaply, because a background error is reported to
 //! every later write.
 
@@ -19,7 +19,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Stored bytes are not what was written, or contradict each other.
+    /// Stored bytes differ from those written, or contradict each other.
     Corruption,
     /// The operating system refused an operation; [`Error::io_kind`] has its reason.
     Io,
@@ -262,7 +262,7 @@ impl Error {
         self.in_file(path).at_offset(offset)
     }
 
-    /// Prepends what the engine was doing to the message.
+    /// Prepends the action of the engine to the message.
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         let inner = Arc::make_mut(&mut self.0);
@@ -388,7 +388,8 @@ impl fmt::Debug for Error {
     }
 }
 
-/// Errors of the same kind, with the same text, file and offset are equal, whatever led to them.
+/// Errors of the same kind, with the same text, file and offset are equal, regardless of their
+/// causes.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         let parts = |e: &Error| {

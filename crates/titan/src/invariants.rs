@@ -28,7 +28,7 @@ pub(crate) fn compares_manifests() -> bool {
     COMPARES.load(std::sync::atomic::Ordering::Relaxed)
 }
 
-/// States what holds unless there is a bug.
+/// States a condition that holds unless there is a bug.
 ///
 /// - `invariant!(condition, "text {values}")` is a statement. Where invariants are checked it
 ///   panics if the condition is false. In a release build it is nothing: the condition is not
@@ -38,7 +38,7 @@ pub(crate) fn compares_manifests() -> bool {
 ///   the condition, and gives an error of kind `Internal` if it is false. The caller must let that
 ///   error stop writes. The condition must be cheap.
 ///
-/// The text says what is wrong, and with which values.
+/// The text states the violation, and its values.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! invariant {

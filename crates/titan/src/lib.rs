@@ -49,7 +49,7 @@
 //! a file and an offset. Calls block their thread.
 //!
 //! The folder `examples` of the crate has short programs. They run in a temporary directory and
-//! check what they show.
+//! check their results.
 //!
 //! | example | shows |
 //! |---|---|
@@ -102,7 +102,7 @@ mod format;
 pub mod fuzzing;
 mod gc;
 pub mod guides;
-// Not documented, so that comments of what it exports may link to what it does not.
+// Not documented, so that comments of exported items may link to items that are not exported.
 #[cfg(not(doc))]
 #[doc(hidden)]
 pub mod internals;

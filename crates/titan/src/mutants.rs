@@ -1,7 +1,7 @@
 //! Points at which a bug can be planted on purpose, to prove that a test catches it.
 //!
 //! Owns the macro `mutant!`, of this crate and of those above it. A point is one line of the code;
-//! `mutants.toml` of the crate says what goes wrong there, and which test must fail:
+//! `mutants.toml` of the crate states the fault there, and the test that must fail:
 //!
 //! ```text
 //! if !mutant!(wal_sync_left_out) {

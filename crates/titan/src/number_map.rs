@@ -175,7 +175,7 @@ fn entry<K, V>((key, value): &(K, V)) -> (&K, &V) {
 #[derive(Clone, Default)]
 struct Places(BTreeMap<u64, usize>);
 
-// None of these functions is generic: that is what they are for.
+// None of these functions is generic: that is their purpose.
 impl Places {
     /// The places of entries with these numbers. Of equal ones, the last one counts.
     fn of(numbers: &mut dyn Iterator<Item = u64>) -> Self {

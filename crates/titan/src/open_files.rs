@@ -18,8 +18,8 @@ use crate::vfs::{Access, Vfs, open_live};
 pub use crate::env::OpenFilesLimits;
 
 impl OpenFilesLimits {
-    /// Those of a database that shares none: what its options state, or what follows from the
-    /// limits of the process.
+    /// Those of a database that shares none: as its options state, or as follows from the limits of
+    /// the process.
     pub fn of_database(options: &DbOptions) -> Self {
         OpenFilesLimits::new(&options.of_own_env(), &options.vfs.resources())
     }
@@ -96,7 +96,7 @@ impl OpenFiles {
         &self.block_cache
     }
 
-    /// The limits of what is kept open, of all databases that share them.
+    /// The limits of the files kept open, of all databases that share them.
     pub(crate) fn limits(&self) -> OpenFilesLimits {
         self.kept.limits()
     }
@@ -192,7 +192,8 @@ impl OpenFiles {
         Ok(table)
     }
 
-    /// Closes what was kept beyond the limits because it was in use; see [`KeptFiles::released`].
+    /// Closes the files that were kept beyond the limits because they were in use; see
+    /// [`KeptFiles::released`].
     pub(crate) fn released(&self) {
         self.kept.released();
     }
@@ -257,7 +258,7 @@ impl Drop for OpenFiles {
     }
 }
 
-/// The file as what it is, if it is that.
+/// The file as its own type, if that is `T`.
 fn as_kind<T: KeptFile>(file: Arc<dyn KeptFile>) -> Option<Arc<T>> {
     let file: Arc<dyn Any + Send + Sync> = file;
     file.downcast().ok()

@@ -1,8 +1,8 @@
 //! Calls of the application's code: merge operators, prefix extractors, filters, collectors,
 //! partitioners, hooks and listeners. It may panic.
 //!
-//! Promises that a panic ends here, with the object that it carries. The caller decides what it
-//! means: usually an error for what the code was asked about, and nothing else. Comparators are not
+//! Promises that a panic ends here, with the object that it carries. The caller decides on the
+//! consequence: usually an error for the subject of the call, and nothing else. Comparators are not
 //! called this way: without an order there is nothing to go on with.
 
 use std::any::Any;
@@ -16,7 +16,7 @@ pub(crate) struct Panicked {
     text: Option<String>,
 }
 
-/// "panicked", and what it said.
+/// "panicked", and the panic's message.
 impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.text {

@@ -3,8 +3,8 @@
 use std::fmt;
 
 /// Says where compactions begin a new table, so that tables do not reach over a boundary of the
-/// application, such as that between two tenants: what one of them deletes then rewrites no table
-/// of the other.
+/// application, such as that between two tenants: deletions of one of them then rewrite no table of
+/// the other.
 ///
 /// Given in [`ColumnFamilyOptions::sst_partitioner`](crate::ColumnFamilyOptions::sst_partitioner).
 /// A flush writes one table, whatever its keys, and a compaction that only moves tables to another
@@ -16,7 +16,8 @@ pub trait SstPartitioner: Send + Sync {
 
     /// Whether `previous` and `next` must not be in one table. They are user keys that follow one
     /// another. Called for each key that a compaction writes, so it should be quick. It must not
-    /// call what waits for jobs of the database, such as a flush: it would wait for itself.
+    /// call functions that wait for jobs of the database, such as a flush: it would wait for
+    /// itself.
     fn should_partition(&self, previous: &[u8], next: &[u8]) -> bool;
 }
 

@@ -1,9 +1,9 @@
 //! Which process this is.
 //!
 //! A child that a process makes by `fork` has a copy of its memory, and the open files and their
-//! locks in common with it. It has none of its other threads. What the child wrote to a database
-//! that its parent has open would be written by two: so whatever changes files asks first whether
-//! this is still the process that opened them.
+//! locks in common with it. It has none of its other threads. If the child wrote to a database that
+//! its parent has open, two processes would write to it. So code that changes files asks first
+//! whether this is still the process that opened them.
 //!
 //! Owns: one page of memory that the kernel clears in each child (`MADV_WIPEONFORK`). The first
 //! question in a process writes a number there that none of its ancestors had. The process id would

@@ -1,4 +1,4 @@
-//! A sorted map whose copies share what they have in common.
+//! A sorted map whose copies share their common parts.
 //!
 //! A version of a hundred thousand files differs from the one before in a few. So the entries are
 //! in chunks: a copy has the same chunks, and a change copies one of them.

@@ -2,7 +2,7 @@
 //!
 //! The standard library's sort is compiled for each type and each order anew, to five kilobytes of
 //! code. This one sorts the places of items, and then the items by their places. Its callers sort
-//! rarely, or compare by a comparator: what counts for many small items calls the library's.
+//! rarely, or compare by a comparator: code that sorts many small items calls the library's.
 
 use std::cmp::Ordering;
 

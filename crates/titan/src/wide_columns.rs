@@ -62,7 +62,7 @@ impl WideColumns {
         WideColumns(vec![(Bytes::from_static(DEFAULT_COLUMN), value)])
     }
 
-    /// Those of an encoded entity of `key`. `source` reads what is in blob files.
+    /// Those of an encoded entity of `key`. `source` reads the columns in blob files.
     ///
     /// # Errors
     /// Those of decoding.

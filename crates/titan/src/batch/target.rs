@@ -4,8 +4,8 @@ use crate::format::OpeningId;
 use crate::format::numbers::ColumnFamilyId;
 
 /// The family that an operation of a [`WriteBatch`](crate::WriteBatch) is for. A handle names it
-/// together with its database; a [`ColumnFamilyId`] alone names it in whatever database the batch
-/// is written to.
+/// together with its database; a [`ColumnFamilyId`] alone names it in any database to which the
+/// batch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchTarget {
     pub(crate) family: ColumnFamilyId,

@@ -226,7 +226,7 @@ fn large_keys_and_values_work() {
 
 #[test]
 fn a_batch_that_would_exceed_4_gib_refuses_and_stays_as_it_was() {
-    // Checked without 4 GiB of memory: the sum of the fields is what counts.
+    // Checked without 4 GiB of memory: only the sum of the fields counts.
     let value = vec![0u8; 1 << 20];
     let fields: Vec<&[u8]> = vec![&value; 4096];
     let mut batch = WriteBatch::new();

@@ -109,8 +109,8 @@ impl WriteBatch {
     }
 
     /// Sets `key` to an entity of these columns, in any order: see
-    /// [`WideColumns`](crate::WideColumns). The column with the empty name is what readers see that
-    /// do not know of columns.
+    /// [`WideColumns`](crate::WideColumns). Readers that do not know of columns see the column with
+    /// the empty name.
     ///
     /// # Errors
     /// As [`WriteBatch::put`]; `InvalidArgument` if two columns have the same name.
@@ -161,7 +161,7 @@ impl WriteBatch {
     }
 
     /// Removes a `key` that was put at most once since it was last removed; cheaper than
-    /// [`WriteBatch::delete`]. If it was put more often, what is read afterwards is undefined.
+    /// [`WriteBatch::delete`]. If it was put more often, the result of later reads is undefined.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -251,8 +251,8 @@ impl WriteBatch {
         self.ticket
     }
 
-    /// Takes the content out without leaving memory for another one: nothing may be done with what
-    /// stays but to put a batch in its place.
+    /// Takes the content out without leaving memory for another one: the caller may do nothing with
+    /// the emptied batch but put another one in its place.
     pub(crate) fn lend(&mut self) -> WriteBatch {
         WriteBatch {
             data: std::mem::take(&mut self.data),
@@ -318,7 +318,7 @@ impl WriteBatch {
         self.save_points.push(point);
     }
 
-    /// Removes what was added since the last save point, and the save point.
+    /// Removes the operations added since the last save point, and the save point.
     ///
     /// # Errors
     /// `InvalidArgument` if there is no save point.
@@ -334,7 +334,7 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Removes the last save point and keeps what was added since.
+    /// Removes the last save point and keeps the operations added since.
     ///
     /// # Errors
     /// `InvalidArgument` if there is no save point.

@@ -1,8 +1,8 @@
 //! Collectors of table properties: code of the application that sees every entry of a table while
 //! the table is written, and describes the table.
 //!
-//! Owns what a collector sees and what it may report, the form in which reports are kept, and the
-//! rule that a collector which fails harms nothing but its own report. The tables keep the
+//! Owns the view and the possible reports of a collector, the form in which reports are kept, and
+//! the rule that a collector which fails harms nothing but its own report. The tables keep the
 //! properties under their names, as RocksDB does; the MANIFEST keeps a copy, so that
 //! [`ColumnFamily::table_properties`](crate::ColumnFamily::table_properties) opens no tables.
 
@@ -26,8 +26,8 @@ pub(crate) use run::{Collectors, TableContent};
 /// **When it runs.** In flushes, compactions, recovery and repair: wherever the engine writes a
 /// table of the family. Tables that a compaction only moves keep their properties.
 ///
-/// **Failures.** If a collector fails or panics, the table is written without what that collector
-/// reports, and listeners are
+/// **Failures.** If a collector fails or panics, the table is written without the report of that
+/// collector, and listeners are
 /// [notified](crate::EventListener::table_properties_collector_failed). Nothing else changes.
 pub trait TablePropertiesCollectorFactory: Send + Sync + 'static {
     /// Names the collector in tables and in errors. Always the same.

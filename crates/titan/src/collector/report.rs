@@ -34,7 +34,7 @@ impl CollectedReport {
         self.properties.is_empty() && self.garbage.is_empty()
     }
 
-    /// Adds what one collector reports.
+    /// Adds the report of one collector.
     ///
     /// # Errors
     /// `InvalidArgument` if it uses a reserved name; then nothing is added.

@@ -57,7 +57,7 @@ impl Collectors {
         format!("[{}]", names.join(","))
     }
 
-    /// Shows an entry to all of them. Cost: what they do.
+    /// Shows an entry to all of them. Cost: their work.
     pub(crate) fn add(&mut self, key: &ParsedInternalKey<'_>, value: &[u8]) -> Result<()> {
         let kind = match key.value_type {
             ValueType::Value | ValueType::BlobIndex => EntryKind::Value,

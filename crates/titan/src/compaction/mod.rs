@@ -2,7 +2,7 @@
 //!
 //! | folder, the lowest first | owns |
 //! |---|---|
-//! | [`building`] | running a compaction: what survives of its inputs, and writing it. Flushes write their tables with it, too |
+//! | [`building`] | running a compaction: choosing and writing survivors; flushes use it, too |
 //! | [`choosing`] | which tables to merge next, so that the tree has its shape, and which of that fits the device |
 //!
 //! A compaction copies blob pointers unchanged. It moves values only from inline to a blob file, or

@@ -4,7 +4,7 @@
 //! without more each later iterator would do so again: a queue whose first key is taken and
 //! deleted, again and again, would cost the square of its length. So an iterator that has stepped
 //! over many dead keys in a row says here from where to where, and later ones seek to the end
-//! instead, whatever the memtables and tables have in between.
+//! instead, past any entries that the memtables and tables have in between.
 //!
 //! Owns the ranges of one family, in memory only. Never touches files. Promises that no key of a
 //! range that it returns to a reader has a value at the reader's snapshot. Assumes that

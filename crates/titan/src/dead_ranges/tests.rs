@@ -54,9 +54,9 @@ struct Walk {
     reader: ReadPoint,
 }
 
-/// Groups look for ranges some time before they are published, readers report what they have walked
-/// some time later, and filters remove values meanwhile, but not for readers of older tables:
-/// whatever comes in between, no range hides a value.
+/// Groups look for ranges some time before they are published, readers report the ranges that they
+/// have walked some time later, and filters remove values meanwhile, but not for readers of older
+/// tables: in any interleaving, no range hides a value.
 #[test]
 fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
     let (mut passed, mut waited) = (0, 0);
@@ -121,7 +121,7 @@ fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
                 }
                 _ => {}
             }
-            // Every reader of what is published, of snapshots before, and of older tables.
+            // Every reader of the published state, of snapshots before, and of older tables.
             let snapshots = published.saturating_sub(6)..=published;
             let generations = generation.saturating_sub(3)..=generation;
             for (snapshot, generation) in
@@ -241,7 +241,7 @@ fn what_waits_is_bounded_however_often_it_is_written_to() {
         }
     }
     assert_eq!(ranges.known(), (0, 0));
-    // A walk that has missed nothing settles what it meets.
+    // A walk that has missed nothing settles the ranges that it meets.
     ranges.add(&[0; 4], &[0xff; 4], 1 << 40, reader(SequenceNumber::MAX.0));
     assert_eq!((pending(), ranges.known().0), (0, 1));
 }

@@ -1,7 +1,7 @@
 //! Files that are kept open between uses, for all databases of an `Env`.
 //!
-//! Owns: the open files by database and number, and the bounds on them. Promises: what is kept
-//! stays within the bounds, except for files in use, which are closed once they are released.
+//! Owns: the open files by database and number, and the bounds on them. Promises: the files kept
+//! stay within the bounds, except for files in use, which are closed once they are released.
 //! Assumes nothing of their kinds: a file is a reader that takes memory.
 
 use std::any::Any;
@@ -178,7 +178,7 @@ impl KeptFiles {
         self.max_files.store(files, Ordering::Relaxed);
         let kept: Vec<_> = self.files.iter().collect();
         for (key, kept) in kept {
-            // Only what is still there: another file of this number may have been deleted
+            // Only files that are still there: another file of this number may have been deleted
             // meanwhile.
             let _ = self.files.replace(key, self.kept(kept.file), true);
         }
@@ -192,7 +192,7 @@ impl KeptFiles {
         Kept { file, weight }
     }
 
-    /// The limits of what is kept open.
+    /// The limits of the files kept open.
     pub(crate) fn limits(&self) -> OpenFilesLimits {
         OpenFilesLimits {
             files: self.max_files.load(Ordering::Relaxed),
@@ -254,8 +254,8 @@ impl KeptFiles {
         }
     }
 
-    /// Closes what was kept beyond the limits because it was in use. To be called when an iterator
-    /// has released a table. Cost: nothing while the limits are kept.
+    /// Closes the files that were kept beyond the limits because they were in use. To be called
+    /// when an iterator has released a table. Cost: nothing while the limits are kept.
     pub(crate) fn released(&self) {
         if self.exceeded.load(Ordering::Relaxed) {
             while self.files.weight() > self.max_memory {

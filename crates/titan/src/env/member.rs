@@ -42,7 +42,7 @@ pub(crate) enum Found {
         /// A thread for short jobs must be left.
         is_long: bool,
     },
-    /// Nothing, but for the time after which there may be something, in real time: what a thread
-    /// waits for here must not advance a clock that does not follow it.
+    /// Nothing, but for the time after which there may be something, in real time: a thread's wait
+    /// here must not advance a clock that does not follow it.
     Nothing { look_after: Option<Duration> },
 }

@@ -21,8 +21,8 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// A database is being opened, perhaps to be read only; `statistics` count what users do with
-    /// it. Nothing serves it yet.
+    /// A database is being opened, perhaps to be read only; `statistics` count the operations of
+    /// its users. Nothing serves it yet.
     pub(crate) fn in_env(env: &Env, id: OpeningId, statistics: &Arc<Statistics>) -> Self {
         let parts = Arc::clone(&env.parts);
         parts.activity.add(id, statistics);

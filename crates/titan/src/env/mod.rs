@@ -7,7 +7,7 @@
 //! | [`kept_files`] | open files |
 //! | [`write_buffers`] | the memory of memtables |
 //! | [`rate_limiter`] | the rate of garbage collection |
-//! | [`activity`] | what users do with any of the databases |
+//! | [`activity`] | the operations of users on any of the databases |
 //! | [`data_sizes`] | whether all fit in memory |
 //! | [`membership`] | a database's part in all of this |
 //! | [`options`] | the options |
@@ -59,7 +59,7 @@ pub(crate) use write_buffers::{Account, Charge, Sealer};
 /// Resources that several databases of a process share: the block cache, background threads, the
 /// memory of memtables, the rate of garbage collection, open files. Given in
 /// [`DbOptions::env`](crate::DbOptions::env); clones share it. Threads run while a database is open
-/// with it. Databases keep what they share for as long as they are open.
+/// with it. Databases keep their shared resources for as long as they are open.
 ///
 /// The threads serve the most urgent database first, by the most urgent thing that it needs: one
 /// near its bound on space or without room, one with memtables to flush, one with a long level 0,
@@ -211,7 +211,8 @@ impl Env {
 }
 
 impl Parts {
-    /// Changes what can change while a database is open, except for the number of threads.
+    /// Changes the options that can change while a database is open, except for the number of
+    /// threads.
     pub(crate) fn change(&self, options: &EnvOptions, max_open_files: u64) {
         self.blocks.set_capacity(options.block_cache_size);
         self.collection_rate

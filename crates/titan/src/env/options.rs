@@ -95,7 +95,7 @@ impl EnvOptions {
 }
 
 impl EnvOptions {
-    /// Checks what may be 0, or at least so much. Names begin with `of`.
+    /// Checks sizes that may be 0, or at least so much. Names begin with `of`.
     pub(crate) fn check_sizes(&self, of: &str) -> Result<()> {
         let sizes = [
             ("max_open_files", self.max_open_files as u64, 16, "16"),

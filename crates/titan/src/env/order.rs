@@ -3,7 +3,7 @@
 //! The most urgent first: one that takes too much space, of several the one nearest its bound; then
 //! one with memtables to flush; then one whose level 0 is long; then any other. Of equal ones, the
 //! one that was served least recently. So that urgent ones do not starve the others, each
-//! [`EACH`]th turn goes to the one that was served least recently, whatever the others need.
+//! [`EACH`]th turn goes to the one that was served least recently, regardless of the others' needs.
 
 use std::cmp::Reverse;
 

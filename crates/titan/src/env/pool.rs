@@ -1,13 +1,13 @@
-//! The background threads of an `Env`, and what they do next.
+//! The background threads of an `Env`, and the choice of their next work.
 //!
 //! Owns: the threads, and for each [kind](Threads) of them the [line](Line) of databases that may
 //! have something to do. A thread takes a database from its line, lets it [find](Member::find) a
 //! job, runs that, and takes the next one. There are threads while there are databases.
 //!
-//! Promises: what is [raised](Desk::raise) after a database looked for a job is not lost; a panic
-//! ends at the database that it came from, and takes no thread; no thread is in a database once
-//! [`Pool::detach`] has returned. Assumes: no lock of the engine is taken under that of the pool,
-//! which is held for moments. So a destructor may raise something wherever it runs.
+//! Promises: a call of [`raise`](Desk::raise) after a database looked for a job is not lost; a
+//! panic ends at the database that it came from, and takes no thread; no thread is in a database
+//! once [`Pool::detach`] has returned. Assumes: no lock of the engine is taken under that of the
+//! pool, which is held for moments. So a destructor may raise something wherever it runs.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,7 +57,7 @@ struct State {
 struct Visit {
     id: OpeningId,
     member: Arc<dyn Member>,
-    /// It counts as a long job until the database has said what it has.
+    /// It counts as a long job until the database has said which job it has.
     may_be_long: bool,
 }
 
@@ -407,7 +407,8 @@ impl Pool {
     fn next_visit(&self, threads: Threads, number: usize) -> Option<Visit> {
         let mut state = self.state.lock();
         loop {
-            // Under the lock: whoever wants more threads finds this one, or that it has ended.
+            // Under the lock: a caller that wants more threads finds this one, or that it has
+            // ended.
             if number >= state.wanted(threads) {
                 state.line(threads).threads.remove(&number);
                 // It may have been woken in place of another.

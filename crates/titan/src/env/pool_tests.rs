@@ -317,7 +317,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Also in that of what a panic carries, and of what a database kept.
+/// The destructor may be that of a panic's object, or of an object that a database kept.
 #[test]
 fn a_destructor_that_panics_takes_no_thread() {
     let pool = Pool::new(1);

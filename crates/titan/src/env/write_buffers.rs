@@ -4,7 +4,7 @@
 //! sealed take seven eighths of the bound, or all of them together take more than it and those half
 //! of it, the database with most of them is asked to seal its largest one. Sealing is for those
 //! that are written to, of databases that are open and can flush: the memory of others is not given
-//! back by it, so it makes nobody seal. Nothing is refused: what is written while flushes run may
+//! back by it, so it makes nobody seal. Nothing is refused: entries written while flushes run may
 //! exceed the bound. Assumes: each memtable is charged after it has grown. Locks are held for
 //! moments, and none is taken under that of an account.
 
@@ -161,7 +161,7 @@ impl Account {
         let before = balance.sealable();
         change(&mut balance);
         let after = balance.sealable();
-        // Under the lock, so that the sum is never less than what is taken from it.
+        // Under the lock, so that the sum is never less than the amount taken from it.
         let sum = &self.buffers.sealable;
         match after >= before {
             true => sum.fetch_add(after - before, Ordering::Relaxed),

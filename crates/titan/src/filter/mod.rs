@@ -1,9 +1,9 @@
 //! Compaction filters: code of the application that decides, while a job rewrites entries, which of
 //! them stay.
 //!
-//! Owns what a filter sees and what it may decide, and the [filter that ships with the
-//! engine](TimeToLive). Promises nothing about when a filter runs: that is what
-//! [`CompactionFilterFactory`] describes and jobs do.
+//! Owns the view and the possible decisions of a filter, and the [filter that ships with the
+//! engine](TimeToLive). Promises nothing about when a filter runs: [`CompactionFilterFactory`]
+//! describes that, and jobs decide it.
 
 mod running;
 mod ttl;
@@ -36,12 +36,12 @@ pub use ttl::TimeToLive;
 /// value, not a deletion. Of a key with several columns it sees, and changes, the default column;
 /// to remove that removes all of them. Merge operands count as the value that they become, if they
 /// become one in this job. There may be newer versions of the key in places that the job does not
-/// read; a filter that removes a value removes what newer operands there are to change.
+/// read; a filter that removes a value removes the base of newer operands there.
 ///
-/// **Snapshots.** A filter does not wait for them: a snapshot no longer finds what a filter
-/// removed, and finds the new value of what it changed. A filter that must not disturb them keeps
-/// entries that are not newer than [`FilterContext::oldest_snapshot`], as snapshots may see these.
-/// An iterator that is open already shows what was there when it was created.
+/// **Snapshots.** A filter does not wait for them: a snapshot no longer finds entries that a filter
+/// removed, and finds the new values of those that it changed. A filter that must not disturb them
+/// keeps entries that are not newer than [`FilterContext::oldest_snapshot`], as snapshots may see
+/// these. An iterator that is open already shows the entries that were there when it was created.
 ///
 /// **Failures.** If a filter fails or panics, nothing of its job takes effect. Listeners are
 /// [notified](crate::EventListener::compaction_filter_failed). A flush, or a compaction that is due
@@ -111,7 +111,7 @@ pub enum Decision {
 pub struct Revisit {
     /// Tables with entries that are older than this are compacted, and memtables flushed.
     pub age: Duration,
-    /// But a table is not compacted again for this long after it was written, whatever is in it,
+    /// But a table is not compacted again for this long after it was written, whatever its content,
     /// and a memtable not flushed for this long after its first entry. So a table whose entries
     /// grow old one after the other is rewritten now and then, not for each.
     pub interval: Duration,
@@ -150,8 +150,8 @@ pub struct FilterContext<'a> {
     pub column_family_name: &'a str,
     /// The newest sequence number that the oldest snapshot sees; none if there is no snapshot.
     pub oldest_snapshot: Option<SequenceNumber>,
-    /// Whether nothing lies below the keys of the job: what the filter removes leaves no trace
-    /// then, but for entries that are newer than the oldest snapshot.
+    /// Whether nothing lies below the keys of the job: entries that the filter removes leave no
+    /// trace then, but for entries that are newer than the oldest snapshot.
     pub is_bottommost: bool,
     /// The time since the beginning of 1970, UTC, or some time before it. Not affected by steps of
     /// the system's clock: to be compared with [`FilterEntry::written_by`].

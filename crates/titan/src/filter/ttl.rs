@@ -22,8 +22,8 @@ const INTERVALS: u32 = 8;
 /// `disable_auto_compactions` nothing is flushed or compacted by itself.
 ///
 /// The age of a value is known without reading it: tables record which sequence numbers had been
-/// written by which time. What was in the database before it had this filter, what RocksDB wrote,
-/// and what was replayed from a WAL file counts as written when its table was. Steps of the
+/// written by which time. A value that was in the database before it had this filter, that RocksDB
+/// wrote, or that was replayed from a WAL file counts as written when its table was. Steps of the
 /// system's clock while the database is open do not matter. If the clock is behind when the
 /// database is opened, and put right before it is opened again, values look older by the
 /// difference.
@@ -35,7 +35,7 @@ const INTERVALS: u32 = 8;
 /// last level.
 ///
 /// Is not kept with the database: each opening states it. An opening without it drops nothing, and
-/// what is compacted meanwhile counts as written then.
+/// values compacted meanwhile count as written then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeToLive {
     age: Duration,

@@ -26,7 +26,7 @@ pub struct BlobIndex {
     pub compression: CompressionType,
 }
 
-/// Bytes before the key in a blob record: part of what a pointer keeps live.
+/// Bytes before the key in a blob record: part of the bytes that a pointer keeps live.
 pub const BLOB_RECORD_HEADER_LEN: u64 = 32;
 
 /// The records of one blob file that a table points to.

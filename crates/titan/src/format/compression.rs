@@ -130,7 +130,8 @@ impl CompressionType {
         }
     }
 
-    /// The most bytes that one stored byte can decompress to. Bounds what a false size can reserve.
+    /// The most bytes that one stored byte can decompress to. Bounds the memory that a false size
+    /// can reserve.
     pub(crate) fn max_expansion(self) -> usize {
         match self {
             CompressionType::None => 1,
@@ -177,7 +178,7 @@ impl CompressionType {
 }
 
 /// Bytes that a codec is given before the first byte of each data block of a table, so that small
-/// blocks need not repeat what they share.
+/// blocks need not repeat the bytes that they share.
 pub struct Dictionary {
     bytes: Bytes,
     /// The form that Zstandard uses; created on first use, `None` if Zstandard rejects the bytes.

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Numbers are varint32. Names ascend and differ. The column with the empty name is the *default
-//! column*: what readers see that do not know of columns. In version 2 a value of type 11 is a
-//! [`BlobIndex`]; RocksDB writes that version where it moves values to blob files. The records
-//! there have the user key of the entity.
+//! column*: the value of the entity for readers that do not know of columns. In version 2 a value
+//! of type 11 is a [`BlobIndex`]; RocksDB writes that version where it moves values to blob files.
+//! The records there have the user key of the entity.
 
 use bytes::Bytes;
 

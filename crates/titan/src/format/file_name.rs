@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::format::numbers::{BlobFileNumber, FileNumber};
 
-/// No file has this number or a larger one: it is far beyond what any database uses up, and far
-/// enough from 2^64 that numbers counted on from a file name cannot wrap.
+/// No file has this number or a larger one: it is far beyond the numbers that any database uses up,
+/// and far enough from 2^64 that numbers counted on from a file name cannot wrap.
 pub(crate) const MAX_FILE_NUMBER: u64 = 1 << 60;
 
 /// A number found in a file name must be smaller, unless the MANIFEST names the file: numbers that

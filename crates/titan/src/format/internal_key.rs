@@ -1,4 +1,4 @@
-//! Internal keys: what memtables and tables are sorted by.
+//! Internal keys, by which memtables and tables are sorted.
 //!
 //! `user_key ++ fixed64(sequence << 8 | type)`. They order by user key ascending, then by the
 //! trailing number *descending*, so the newest version of a key comes first and a seek to

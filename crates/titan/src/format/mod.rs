@@ -1,5 +1,5 @@
 //! Encodings shared by every file format: numbers, checksums, compression, internal keys, file
-//! names. Nothing here does I/O or knows what a version or a table is.
+//! names. Nothing here does I/O or knows of versions or tables.
 //!
 //! The layouts are RocksDB's; `docs/formats.md` draws them.
 

@@ -62,7 +62,7 @@ impl ColumnFamilyId {
 }
 
 /// One opening of a database, among all of this process. No other has the same id, not even a later
-/// one of the same directory: it tells apart whatever databases share.
+/// one of the same directory: it tells databases apart in everything that they share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct OpeningId(NonZeroU64);
 

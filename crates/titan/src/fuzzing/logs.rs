@@ -62,7 +62,7 @@ fn repair(log: &mut [u8]) {
 fn log(bytes: &[u8]) {
     let wal = read(bytes, TailMode::PointInTime);
     let manifest = read(bytes, TailMode::Strict);
-    // What comes back is a prefix of what was written, so one is a prefix of the other.
+    // The records read are a prefix of those written, so one is a prefix of the other.
     let both = wal.len().min(manifest.len());
     assert_eq!(wal[..both], manifest[..both]);
     // As expensive as reading twice: not every time.
@@ -107,7 +107,7 @@ fn read(bytes: &[u8], mode: TailMode) -> Vec<Vec<u8>> {
     {
         assert!(*offset <= bytes.len() as u64 && ends_at < Some(offset + 1));
     }
-    // For inspection: whatever follows the damage.
+    // For inspection: the records after the damage.
     let mut resumed = 0;
     while sound(reader.resume(Search::Certain)) {
         resumed += 1;

@@ -4,11 +4,11 @@
 //! committed corpus and mutations of it ([`tests`]). A function asserts more than that nothing
 //! panics:
 //!
-//! * what was decoded, encoded again and decoded again is the same;
-//! * what should be sorted is sorted, and is no more than the input has bytes for;
+//! * a decoded object, encoded again and decoded again, is the same;
+//! * sequences that should be sorted are, and have no more elements than the input has bytes for;
 //! * an error is of a kind that stored bytes may cause, and has file and offset where the decoder
 //!   knows them;
-//! * what the crate itself encodes, from pieces of the input, is decoded to the same.
+//! * objects that the crate itself encodes, from pieces of the input, are decoded to the same.
 //!
 //! Where a checksum guards the decoder, the input is also tried with its checksums corrected, so
 //! that the fuzzer gets past them. `titan_tools::fuzzing::seeds` cuts files of a

@@ -1,7 +1,7 @@
 //! Coming from RocksDB: its calls and options by their names here.
 //!
-//! A directory of RocksDB 6.29 or newer opens in place. Options come from its OPTIONS file, so what
-//! should change is stated, such as blob files:
+//! A directory of RocksDB 6.29 or newer opens in place. Options come from its OPTIONS file, so the
+//! program states only its changes, such as blob files:
 //!
 //! ```no_run
 //! # fn main() -> titan::Result<()> {
@@ -52,8 +52,8 @@
 //!
 //! - Values from 4 KiB on are in blob files, and their garbage is collected by a bound on space
 //!   ([`max_space_amp`](crate::ColumnFamilyOptions::max_space_amp)), not by age.
-//! - A put survives the end of the process, as in RocksDB; what a power failure may lose is a
-//!   suffix of the writes also across families.
+//! - A put survives the end of the process, as in RocksDB; a power failure may lose only a suffix
+//!   of the writes, also across families.
 //! - After a failed sync writes stop until [`Db::resume`](crate::Db::resume).
 //! - Only pessimistic transactions take locks: a plain put does not wait for them.
 //! - Compaction is leveled only: no universal or FIFO style, no ingestion of tables made elsewhere,

@@ -30,8 +30,8 @@
 //! # }
 //! ```
 //!
-//! A sync costs what the device needs for it, from microseconds to milliseconds. Writers that sync
-//! at the same time share one.
+//! A sync takes the time that the device needs, from microseconds to milliseconds. Writers that
+//! sync at the same time share one.
 //!
 //! | written with | after the end of the process | after a power failure |
 //! |---|---|---|
@@ -47,16 +47,16 @@
 //!
 //! A failed sync is never tried again, because a second one could succeed without the data. Writes
 //! stop then, with [`ErrorKind::WritesStopped`](crate::ErrorKind::WritesStopped) and the cause as
-//! its source; reads go on. [`Db::resume`](crate::Db::resume), once the cause is gone, writes what
-//! is not durable to new files. A full device stops nothing but what needs room, and says how much
-//! that is ([`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace)).
+//! its source; reads go on. [`Db::resume`](crate::Db::resume), once the cause is gone, writes the
+//! data that is not durable to new files. A full device stops only calls that need room, and the
+//! error says how much ([`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace)).
 //!
 //! A write whose call returned an error is not visible. If the process ends before `resume`, the
 //! next opening finds it whole or not at all.
 //!
 //! # After a crash
 //!
-//! Opening replays the log up to its end, or to the point where it is torn. Damage below what was
-//! synced is an error that names file and offset, and changes nothing; the command `titan repair`
-//! then rebuilds what survives. [`WalRecoveryMode`](crate::WalRecoveryMode) has other rules, by
-//! RocksDB's names.
+//! Opening replays the log up to its end, or to the point where it is torn. Damage before the end
+//! of the synced part is an error that names file and offset, and changes nothing; the command
+//! `titan repair` then rebuilds the database from the surviving data.
+//! [`WalRecoveryMode`](crate::WalRecoveryMode) has other rules, by RocksDB's names.

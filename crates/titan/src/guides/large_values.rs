@@ -59,10 +59,10 @@
 //! # }
 //! ```
 //!
-//! The value is there whole or not at all, whatever happens to the reader, and it is durable on
-//! return. It is written once, to a blob file of its own, and never compressed. Each call syncs
-//! several files and flushes the family, so it is for values of megabytes, not for many small ones.
-//! It is no part of a batch or a transaction: to set other keys with it, put the value at a new key
+//! The value is there whole or not at all, even if the reader fails, and it is durable on return.
+//! It is written once, to a blob file of its own, and never compressed. Each call syncs several
+//! files and flushes the family, so it is for values of megabytes, not for many small ones. It is
+//! no part of a batch or a transaction: to set other keys with it, put the value at a new key
 //! first, and then that key with the others.
 //!
 //! Garbage collection copies in pieces, too. These still have a whole value in memory: `get`,

@@ -2,7 +2,7 @@
 //!
 //! | you want | take |
 //! |---|---|
-//! | several writes, all or nothing, whatever is there | a [`WriteBatch`](crate::WriteBatch) |
+//! | several writes, all or nothing, without a condition | a [`WriteBatch`](crate::WriteBatch) |
 //! | to change one key only if it has a certain value | [`compare_and_set`](crate::ColumnFamily::compare_and_set), [`put_if_absent`](crate::ColumnFamily::put_if_absent) |
 //! | to add to a value, from many threads | a [merge operator](crate::merge): no read, no conflict |
 //! | to read some keys and write others, as if alone | [`Db::transaction`](crate::Db::transaction), *optimistic* |
@@ -64,6 +64,6 @@
 //!
 //! # Isolation
 //!
-//! No write of a key that a transaction wrote is lost. Two transactions that each read what the
-//! other one writes may both commit, unless they read it *for update*: see the
+//! No write of a key that a transaction wrote is lost. Two transactions that each read a key that
+//! the other one writes may both commit, unless they read it *for update*: see the
 //! [module](crate::transaction). Keys that a range shows are not guarded.

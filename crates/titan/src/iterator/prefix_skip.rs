@@ -32,7 +32,7 @@ pub struct PrefixSkip<'r> {
 }
 
 impl<'r> PrefixSkip<'r> {
-    /// Skips `prefix`, and what `rule` says of the entries after it. `buffers` are used again.
+    /// Skips `prefix`, and then as `rule` says of the entries after it. `buffers` are used again.
     pub(crate) fn new(
         prefix: &[u8],
         rule: SkipRule<'r>,

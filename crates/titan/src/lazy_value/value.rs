@@ -294,7 +294,7 @@ mod tests {
     use super::*;
     use crate::format::BlobFileNumber;
 
-    /// Finds a large value in a blob file, and counts what is asked of both.
+    /// Finds a large value in a blob file, and counts the requests to both.
     #[derive(Default)]
     struct Counting {
         finds: AtomicUsize,

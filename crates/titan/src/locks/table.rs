@@ -73,7 +73,7 @@ impl Lock {
         Some(Acquired::New)
     }
 
-    /// States what holds for a lock that was granted.
+    /// States the invariants of a lock that was granted.
     fn state_invariants(&self) {
         invariant!(
             self.mode == Mode::Shared || self.owners.len() == 1,

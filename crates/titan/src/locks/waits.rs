@@ -20,7 +20,7 @@ pub(super) struct Waiting {
 pub(super) struct Waits(HashMap<OwnerId, Waiting>);
 
 impl Waits {
-    /// Notes what `owner` waits for, in place of what it waited for before.
+    /// Notes the wait of `owner`, in place of its previous wait.
     pub(super) fn begin(&mut self, owner: OwnerId, waiting: Waiting) {
         invariant!(
             !waiting.blockers.contains(&owner),

@@ -24,7 +24,7 @@
 //! * *Chunks live as long as the arena.* They are recorded in `chunks` before any thread can see
 //!   them and freed only in `drop`, which has exclusive access.
 //! * *A chunk is seen complete.* `current` is stored with release and loaded with acquire.
-//! * The arena itself never reads or writes the pieces; callers must justify what they do with the
+//! * The arena itself never reads or writes the pieces; callers must justify their use of the
 //!   pointers.
 
 #![expect(

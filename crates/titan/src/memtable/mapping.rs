@@ -5,10 +5,10 @@
 //!
 //! Memtables allocate and free chunks by the dozen. In one heap with the blocks of the cache, which
 //! are small and stay, freed chunks leave holes that blocks fill, so that the next memtable makes
-//! the heap grow: three and a half times of what was allocated was observed. Pages from the system
-//! are cleared, though, which costs time; so idle mappings are kept for the next memtables, for as
-//! long as any are in use, and the kernel is advised that it may take the pages of idle ones if it
-//! needs them.
+//! the heap grow: three and a half times the size allocated was observed. Pages from the system are
+//! cleared, though, which costs time; so idle mappings are kept for the next memtables, for as long
+//! as any are in use, and the kernel is advised that it may take the pages of idle ones if it needs
+//! them.
 //!
 //! Sanitizers do not check mapped memory: the small chunks of their tests are allocated.
 

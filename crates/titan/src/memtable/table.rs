@@ -50,7 +50,7 @@ struct Counters {
     deletes: AtomicU64,
 }
 
-/// The size of a memtable when an estimate of what it shadows began.
+/// The size of a memtable when an estimate of its shadowed bytes began.
 #[derive(Clone, Copy)]
 pub(crate) struct EstimateStart {
     pub(crate) entries: u64,
@@ -263,8 +263,8 @@ impl Memtable {
         self.shadowed.bytes()
     }
 
-    /// Whether so much was added that another [estimate](Memtable::begin_estimate) of what it
-    /// shadows is due.
+    /// Whether so much was added that another [estimate](Memtable::begin_estimate) of its shadowed
+    /// bytes is due.
     #[inline]
     pub(crate) fn wants_estimate(&self) -> bool {
         self.shadowed
@@ -277,7 +277,8 @@ impl Memtable {
         self.wants_estimate() && self.shadowed.ask()
     }
 
-    /// Begins an estimate of what it shadows, which the caller ends by [`Memtable::note_shadowed`].
+    /// Begins an estimate of its shadowed bytes, which the caller ends by
+    /// [`Memtable::note_shadowed`].
     pub(crate) fn begin_estimate(&self) -> EstimateStart {
         let start = EstimateStart {
             entries: self.num_entries(),

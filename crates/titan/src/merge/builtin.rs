@@ -246,7 +246,7 @@ mod tests {
                         "{name}"
                     );
                 }
-                // A result is the base of what comes later.
+                // A result is the base of later operands.
                 let first = operator.full_merge(b"k", base.as_deref(), &operands[..2]);
                 let rest = operator.full_merge(b"k", first.as_deref(), &operands[2..]);
                 assert_eq!(rest, whole, "{name}");

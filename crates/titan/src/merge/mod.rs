@@ -6,8 +6,8 @@
 //! its end, until a compaction rewrites their table.
 //!
 //! This module owns the interface of operators, the [built-in ones](builtin) that RocksDB has too,
-//! and the `Operands` of one key. Promises: whatever the operator does, a failure or a panic in
-//! it is an error for the key it was asked about and nothing else.
+//! and the `Operands` of one key. Promises: a failure or a panic in an operator is an error for the
+//! key about which it was asked, and nothing else.
 
 pub mod builtin;
 mod operands;

@@ -21,7 +21,7 @@ pub trait MergeOperator: Send + Sync {
     /// with one operator must not be read with another: its operands would mean something else.
     fn name(&self) -> &str;
 
-    /// The name with what else makes the operator what it is, such as a delimiter, if
+    /// The name with the operator's parameters, such as a delimiter, if
     /// [`builtin::by_name`](super::builtin::by_name) can make it of that.
     fn id(&self) -> String {
         self.name().to_owned()
@@ -234,7 +234,7 @@ impl MergeOperator for Named {
 mod tests {
     use super::*;
 
-    /// Makes a value of 4 GiB of whatever it gets. Nothing touches its memory.
+    /// Makes a value of 4 GiB of any operands. Nothing touches its memory.
     struct Growing;
 
     impl MergeOperator for Growing {

@@ -81,7 +81,7 @@ impl FragmentedTombstones {
     fn sweep(mut edges: Vec<Edge>, comparator: &InternalKeyComparator) -> Self {
         sorting::sort_by(&mut edges, |a, b| comparator.compare_user(&a.key, &b.key));
 
-        // Sweep over the edges. `open` counts the tombstones that cover what follows `from`.
+        // Sweep over the edges. `open` counts the tombstones that cover the keys from `from` on.
         let mut open: NumberMap<SequenceNumber, usize> = NumberMap::new();
         let mut from: Option<Bytes> = None;
         let mut list = FragmentedTombstones::default();

@@ -1,10 +1,10 @@
-//! Range deletions in memory: what a set of range tombstones covers, and which of them must be
-//! kept.
+//! Range deletions in memory: the keys that a set of range tombstones covers, and the tombstones
+//! that must be kept.
 //!
 //! Owns: everything about range tombstones that is not a file format. Never does I/O. Assumes that
 //! all keys of one list are in the order of one comparator, the one passed in.
 //!
-//! A tombstone `[start, end) @ s` deletes what is older than `s` in its range; for a reader at a
+//! A tombstone `[start, end) @ s` deletes entries older than `s` in its range; for a reader at a
 //! snapshot only tombstones not newer than the snapshot count. Tombstones as users wrote them
 //! overlap; [`FragmentedTombstones`] cuts them at each other's ends, so that one binary search
 //! finds all that cover a key:

@@ -12,8 +12,8 @@ use crate::range_del::fragmented::{Fragment, FragmentedTombstones};
 ///
 /// `snapshots` are the live ones, ascending. `droppable(start, end)` returns whether no entry for
 /// keys in the range exists below the output level (apart from the files of the compaction itself:
-/// the same compaction must drop what a dropped tombstone covers in them). It is called at most
-/// once per fragment, and only where it matters.
+/// the same compaction must drop the entries that a dropped tombstone covers in them). It is called
+/// at most once per fragment, and only where it matters.
 pub(crate) fn retain(
     tombstones: &FragmentedTombstones,
     snapshots: &[SequenceNumber],
@@ -23,7 +23,8 @@ pub(crate) fn retain(
     let seen_by_all = snapshots.first().copied().unwrap_or(SequenceNumber::MAX);
     FragmentedTombstones::from_fragments(tombstones.fragments().iter().filter_map(|fragment| {
         let mut sequences = newest_per_stripe(&fragment.sequences, snapshots);
-        // Newest first, and what every reader sees is one stripe: at most the last is in it.
+        // Newest first, and the tombstones that every reader sees are in one stripe: at most the
+        // last is in it.
         let last_seen_by_all = sequences
             .last()
             .is_some_and(|&oldest| oldest <= seen_by_all);

@@ -127,7 +127,7 @@ fn fragments_are_sorted_apart_and_cover_what_was_written() {
                 );
             }
         }
-        // Fragments cut again are the same fragments, in whatever order they come.
+        // Fragments cut again are the same fragments, in any order.
         let again = FragmentedTombstones::build(rewritten.into_iter().rev(), comparator);
         assert_eq!(again, list, "{case}");
     });

@@ -37,7 +37,8 @@ thread_local! {
     static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The level, and what it switches on. It has cache lines of its own, since every call reads it.
+/// The level, and the parts that it switches on. It has cache lines of its own, since every call
+/// reads it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Detail {
@@ -52,7 +53,7 @@ pub(crate) struct Detail {
 /// Told of each slow operation.
 type Tell = Box<dyn Fn(&SlowOperationEvent) + Send + Sync>;
 
-/// The operations that count as slow, and who is told of them.
+/// The operations that count as slow, and the function that is told of them.
 #[derive(Default)]
 struct Slow {
     /// Nanoseconds; 0 if none is slow.
@@ -210,7 +211,7 @@ impl<'a> Detailed<'a> {
         }
     }
 
-    /// Times what happens until the watch is dropped.
+    /// Times the code that runs until the watch is dropped.
     pub(crate) fn time(self, kind: HistogramKind) -> StopWatch<'a> {
         StopWatch {
             detailed: self,
@@ -220,7 +221,7 @@ impl<'a> Detailed<'a> {
         }
     }
 
-    /// Adds what has happened since the clock of the database was at `began`.
+    /// Adds the time that has passed since the clock of the database was at `began`.
     pub(crate) fn since(self, kind: HistogramKind, began: Duration) {
         self.end(Begun {
             kind,

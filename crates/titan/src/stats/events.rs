@@ -206,7 +206,7 @@ pub struct WalDamageEvent {
     /// The fault that is there.
     pub reason: String,
     /// Whole records with operations that follow the damage and were not replayed: a power failure
-    /// may leave them, or the device has damaged what was not synced.
+    /// may leave them, or the device has damaged data that was not synced.
     pub records_left: u64,
     /// Places of damage that were skipped, in the mode that skips them.
     pub skipped: u64,
@@ -348,13 +348,13 @@ pub trait EventListener: Send + Sync + 'static {
     }
 
     /// A compaction filter failed or panicked. Nothing of its job took effect; see
-    /// [`CompactionFilterFactory`](crate::CompactionFilterFactory) for what follows.
+    /// [`CompactionFilterFactory`](crate::CompactionFilterFactory) for the consequences.
     fn compaction_filter_failed(&self, error: &Error) {
         let _ = error;
     }
 
     /// A [collector](crate::TablePropertiesCollectorFactory) failed or panicked. The table was
-    /// written without what it reports.
+    /// written without its report.
     fn table_properties_collector_failed(&self, error: &Error) {
         let _ = error;
     }
@@ -376,8 +376,9 @@ pub trait EventListener: Send + Sync + 'static {
         let _ = error;
     }
 
-    /// The [commit hook](crate::CommitHook) has panicked. It is never called again, and what it
-    /// maintains is out of date from now on. Called on the thread of a writer: it should be brief.
+    /// The [commit hook](crate::CommitHook) has panicked. It is never called again, and the data
+    /// that it maintains is out of date from now on. Called on the thread of a writer: it should be
+    /// brief.
     fn commit_hook_poisoned(&self) {}
 }
 

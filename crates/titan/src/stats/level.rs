@@ -1,4 +1,4 @@
-//! The choice of what is counted and timed.
+//! The choice of events that are counted and timed.
 
 #[cfg(feature = "serde")]
 use serde::{Deserialize, Serialize};

@@ -22,7 +22,7 @@ macro_rules! notify {
 pub(crate) use notify;
 
 impl Listeners {
-    /// `statistics` count what panics.
+    /// `statistics` count the panics of listeners.
     pub(crate) fn new(listeners: Vec<Arc<dyn EventListener>>, statistics: Arc<Statistics>) -> Self {
         #[cfg(feature = "tracing")]
         let listeners = {

@@ -1,9 +1,9 @@
-//! Counters, times and events: what the engine did, for people and for tests.
+//! Counters, times and events: the work of the engine, for people and for tests.
 //!
 //! | file | owns |
 //! |---|---|
 //! | this | the counters |
-//! | [`level`] | the choice of what is counted and timed |
+//! | [`level`] | the choice of events that are counted and timed |
 //! | [`detail`] | counters and times of a level; stop watches |
 //! | [`histograms`], [`histogram_data`] | distributions, and their form for readers |
 //! | [`perf_context`] | the counts and times of one thread |
@@ -235,8 +235,8 @@ impl Statistics {
     }
 
     /// Every histogram with its name, in a stable order. All are empty at the
-    /// [level](crate::DbOptions::stats_level) `off`, and keep what they have when the level is
-    /// turned off. The names are RocksDB's, but for those that begin with `titan.`. Times are in
+    /// [level](crate::DbOptions::stats_level) `off`, and keep their counts when the level is turned
+    /// off. The names are RocksDB's, but for those that begin with `titan.`. Times are in
     /// microseconds.
     pub fn histograms(&self) -> Vec<(&'static str, HistogramData)> {
         let all = HistogramKind::ALL.iter();

@@ -1,4 +1,4 @@
-//! Counts and times of what one thread does, for one call or a few.
+//! Counts and times of one thread's work, for one call or a few.
 //!
 //! The counts always run: each is an addition to a variable of the thread, which costs less than to
 //! ask whether somebody wants it. A [`PerfRecorder`] takes the difference between two moments.
@@ -21,8 +21,8 @@ macro_rules! perf_context {
         /// same. Times are nanoseconds of real time, and zero unless [`PerfLevel::EnableTime`] asks
         /// for them.
         ///
-        /// Only what the thread does itself counts, in any database: not the work of background
-        /// jobs. Of a group of batches the leader has the steps, and each other writer its wait.
+        /// Only the thread's own work counts, in any database: not the work of background jobs. Of
+        /// a group of batches the leader has the steps, and each other writer its wait.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[cfg_attr(feature = "serde", derive(Serialize))]
         #[non_exhaustive]
@@ -120,7 +120,7 @@ thread_local! {
 }
 
 impl PerfContext {
-    /// Begins to measure what this thread does. Recorders may overlap: none takes anything from
+    /// Begins to measure the work of this thread. Recorders may overlap: none takes anything from
     /// another one, and times are taken while one of them wants them.
     ///
     /// ```
@@ -160,7 +160,7 @@ impl fmt::Display for PerfContext {
     }
 }
 
-/// Measures what its thread does, from [`PerfContext::start`] on until it is dropped.
+/// Measures the work of its thread, from [`PerfContext::start`] on until it is dropped.
 #[derive(Debug)]
 pub struct PerfRecorder {
     since: PerfContext,

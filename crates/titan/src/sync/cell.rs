@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     /// Two cells take turns with the same memory. A reader that is interrupted between the look at
-    /// a pointer and the count would have what the other cell put there.
+    /// a pointer and the count would have the content that the other cell put there.
     #[test]
     fn a_reader_never_has_what_was_in_another_cell() {
         let (ours, others) = (ArcSwap::from_pointee([1; 6]), ArcSwap::from_pointee([2; 6]));

@@ -57,7 +57,7 @@ pub fn block(data: &[u8]) {
     assert!(3 * entries.len() <= data.len(), "more entries than bytes");
     assert_eq!(iter.value_bytes(), Bytes::new());
 
-    // A backward walk ends, whatever the restart points are.
+    // A backward walk ends, with any restart points.
     let mut steps = 0;
     let mut walk = iter.seek_to_last();
     while walk.is_ok() && iter.valid() {
@@ -389,7 +389,7 @@ fn no_cache() -> Arc<BlockCache> {
     Arc::clone(&CACHE)
 }
 
-/// Checks what the visitor of a check receives.
+/// Checks the calls that the visitor of a check receives.
 struct Damage<'a>(&'a Path);
 
 impl TableVisitor for Damage<'_> {

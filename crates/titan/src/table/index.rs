@@ -10,7 +10,7 @@
 //! user key if no user key straddles two blocks, else an internal key. With delta coding
 //! `value_len` is left out, and blocks follow each other without gaps.
 //!
-//! In memory the index of a table is one flat sorted array, whatever shape it has on disk
+//! In memory the index of a table is one flat sorted array, regardless of its shape on disk
 //! (partitions included), so a seek is one binary search and a step costs nothing.
 
 use crate::error::{Error, Result};

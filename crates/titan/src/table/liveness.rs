@@ -13,9 +13,9 @@
 //! blob file take about three bytes. Each file starts from key length 0 and a value that ended at
 //! 0.
 //!
-//! It makes garbage collection exact without looking up keys: the union over all live tables is
-//! what must be kept (BLOB-3). RocksDB neither reads nor keeps it. So a table without one is
-//! scanned, and one that is there is verified by the totals in the properties.
+//! It makes garbage collection exact without looking up keys: the union over all live tables is the
+//! set of records that must be kept (BLOB-3). RocksDB neither reads nor keeps it. So a table
+//! without one is scanned, and one that is there is verified by the totals in the properties.
 
 use crate::error::{Error, Result};
 use crate::format::BlobFileNumber;
@@ -24,7 +24,7 @@ use crate::format::coding::{Decoder, put_signed_varint, put_varint};
 use crate::number_map::NumberMap;
 
 const FORMAT: u8 = 1;
-/// The fewest bytes that a pointer takes; bounds what a count may claim.
+/// The fewest bytes that a pointer takes; bounds the number that a count may claim.
 const MIN_ENCODED: usize = 3;
 
 /// A pointer to one blob record.

@@ -28,8 +28,8 @@
 //!    offset; never a panic, never an allocation that its size does not justify.
 //! 2. Every block is verified when it is read from the file.
 //! 3. A written table is durable when [`TableWriter::finish`] returns; its name is not.
-//! 4. The liveness block adds up to what a full scan finds (BLOB-3); [`TableReader::verify`]
-//!    checks that.
+//! 4. The liveness block adds up to the totals that a full scan finds (BLOB-3);
+//!    [`TableReader::verify`] checks that.
 //!
 //! | module | owns |
 //! |---|---|

@@ -77,7 +77,7 @@ impl Output {
         Ok(())
     }
 
-    /// Makes what was written durable.
+    /// Makes the bytes written durable.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.file.sync().map_err(|e| e.in_file(&self.path))
     }

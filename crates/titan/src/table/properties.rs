@@ -1,4 +1,4 @@
-//! The properties block: what a table says about itself, by name.
+//! The properties block: the facts that a table states about itself, by name.
 //!
 //! Entries sorted by name, delta-coded, one restart point. Numbers are varints except for the three
 //! fixed-width ones below. Unknown names are kept and otherwise ignored. RocksDB does the same, so
@@ -65,7 +65,7 @@ pub(super) mod name {
     pub(crate) const USER_INDEX_IS_PRIMARY: &str = "rocksdb.udi.is.primary.index";
     /// Written by RocksDB 11 if the table has embedded blobs.
     pub(crate) const EMBEDDED_BLOBS: &str = "rocksdb.embedded.blob.stats";
-    /// The handle of the liveness block, and what its contents must add up to.
+    /// The handle of the liveness block, and the totals to which its contents must add up.
     pub(crate) const LIVENESS: &str = "titan.liveness";
     pub(crate) const LIVENESS_COUNT: &str = "titan.liveness.count";
     pub(crate) const LIVENESS_BYTES: &str = "titan.liveness.bytes";
@@ -77,7 +77,7 @@ pub(super) mod name {
 /// the properties, which say so, are damaged.
 pub const DELTA_ENCODED_SINCE: u32 = 4;
 
-/// Where the liveness block is and what it adds up to.
+/// The position of the liveness block, and the totals to which it adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LivenessProperty {
     pub handle: BlockHandle,
@@ -335,7 +335,7 @@ fn refuse_compression(property: &str) -> Result<()> {
         return match (property, codec) {
             ("Xpress", _) => CompressionType::from_u8(XPRESS).map(|_| ()),
             (_, Some(codec)) => codec.require(),
-            // Blocks say themselves what they are compressed with.
+            // Blocks themselves name their compression.
             (_, None) => Ok(()),
         };
     };
@@ -423,7 +423,7 @@ impl PropertiesBuilder {
         self.all.insert(name, value.into());
     }
 
-    /// Adds what collectors reported.
+    /// Adds the reports of collectors.
     pub(super) fn collected(&mut self, report: &CollectedReport) {
         if let Some(garbage) = report.garbage_property() {
             self.bytes(name::GARBAGE, garbage);

@@ -47,7 +47,7 @@ pub struct TableWriterOptions {
     /// For data, index and liveness blocks, where it saves at least an eighth.
     pub compression: CompressionType,
     pub family: TableFamily,
-    /// The database's IDENTITY; with session and number, what makes the file unique.
+    /// The database's IDENTITY; with session and number, it makes the file unique.
     pub db_id: String,
     pub db_session_id: String,
     pub file_number: FileNumber,
@@ -63,7 +63,7 @@ pub struct TableFamily {
     pub merge_operator: Option<String>,
 }
 
-/// Summary of a table that was written: what a version edit needs to know.
+/// Summary of a table that was written, with the facts that a version edit needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSummary {
     /// Bytes of the file.
@@ -163,7 +163,7 @@ impl TableWriter {
         self.collectors = Some(collectors);
     }
 
-    /// Takes what the collectors report, which the table will have. To be called after the last
+    /// Takes the reports of the collectors, which the table will have. To be called after the last
     /// entry.
     pub(crate) fn collect(&mut self) -> TableContent {
         let collectors = self.collectors.take();
@@ -176,8 +176,8 @@ impl TableWriter {
     ///
     /// # Errors
     /// `Corruption` if the key is not after the one before it, if it is not an internal key of a
-    /// point, or if a pointer does not decode: what is written must be readable.
-    /// `InvalidArgument` if the entry is too large for a block.
+    /// point, or if a pointer does not decode: a table written must be readable. `InvalidArgument`
+    /// if the entry is too large for a block.
     pub fn add(&mut self, ikey: &[u8], value: &[u8]) -> Result<()> {
         let parsed = ParsedInternalKey::parse(ikey)?;
         if ikey.len().saturating_add(value.len()) > MAX_ENTRY {

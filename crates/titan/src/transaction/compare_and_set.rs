@@ -11,7 +11,7 @@ impl ColumnFamily {
     /// `None` stands for no value. Returns whether it was; if not, nothing is written. No other
     /// write comes between the comparison and the write. Not synced.
     ///
-    /// The values are slices, not `AsRef`: of what type a plain `None` is could not be inferred.
+    /// The values are slices, not `AsRef`: the type of a plain `None` could not be inferred.
     ///
     /// Cost: a lookup and a conditional write, repeated if another write of the key came between
     /// them.

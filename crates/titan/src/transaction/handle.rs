@@ -62,9 +62,9 @@ impl Transaction {
         self.state.lock().snapshot.clone()
     }
 
-    /// The value of `key` as the transaction sees it: what it wrote itself, or else what the
-    /// database has as of the snapshot, or now if there is none. The read is not guarded: a later
-    /// write of the key by others is no conflict.
+    /// The value of `key` as the transaction sees it: the value that it wrote itself, or else the
+    /// value in the database as of the snapshot, or now if there is none. The read is not guarded:
+    /// a later write of the key by others is no conflict.
     pub fn get(&self, family: &ColumnFamily, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let state = &mut self.state.lock();
         self.get_in(state, family, key.as_ref())
@@ -223,7 +223,7 @@ impl Transaction {
         let operator = family.merge_operator()?;
         let state = &mut self.state.lock();
         let touched = self.touch(state, family, key, Mode::Exclusive)?;
-        // What is read now is what the commit finds, or the commit fails.
+        // The commit finds the columns that are read now, or it fails.
         let before = self.columns_in(state, family, key)?;
         let base = before
             .as_ref()
@@ -286,9 +286,9 @@ impl Transaction {
         state.written_at.push(state.written.clone());
     }
 
-    /// Takes back what the transaction did since the last save point, which ends: writes, guards,
-    /// and locks on keys that it had not touched before. A shared lock that became exclusive since
-    /// stays exclusive.
+    /// Takes back the effects of the transaction's calls since the last save point, which ends:
+    /// writes, guards, and locks on keys that it had not touched before. A shared lock that became
+    /// exclusive since stays exclusive.
     ///
     /// # Errors
     /// `InvalidArgument` if there is no save point; `Internal` if the writes are lost: see
@@ -307,7 +307,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Ends the last save point and keeps what was done since.
+    /// Ends the last save point and keeps the effects of the calls since.
     ///
     /// # Errors
     /// As [`Transaction::rollback_to_save_point`].

@@ -44,8 +44,8 @@ impl Ord for OrderedKey {
     }
 }
 
-/// The last write of each key that has any, in the order of the family. A copy shares what it has
-/// in common with the original, and does not change with it.
+/// The last write of each key that has any, in the order of the family. A copy shares its common
+/// parts with the original, and does not change with it.
 #[derive(Clone)]
 pub(super) struct Index {
     order: Arc<dyn Comparator>,

@@ -1,4 +1,4 @@
-//! Iterators over what a transaction sees: the database and, above it, its own writes.
+//! Iterators over the view of a transaction: the database and, above it, its own writes.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -40,10 +40,11 @@
 //!
 //! Reads of a transaction with a snapshot see the database as of one moment, and its own writes. No
 //! write of a key that it wrote is lost, since that is a conflict. So it has *snapshot isolation*.
-//! Two transactions that read what the other one writes may both commit (*write skew*), unless they
-//! guard what they read, by [`Transaction::get_for_update`], [`Transaction::get_for_share`] or
-//! [`Transaction::guard`]. Keys that an iterator shows are not guarded, nor are those that it does
-//! not show because they do not exist; a key that does not exist can be guarded.
+//! Two transactions that read keys that the other one writes may both commit (*write skew*), unless
+//! they guard the keys that they read, by [`Transaction::get_for_update`],
+//! [`Transaction::get_for_share`] or [`Transaction::guard`]. Keys that an iterator shows are not
+//! guarded, nor are those that it does not show because they do not exist; a key that does not
+//! exist can be guarded.
 //!
 //! | snapshot | reads see | a key must be unchanged since |
 //! |---|---|---|
@@ -95,8 +96,8 @@
 //! A transaction has its writes in memory twice, in the batch and in the index for its own reads. A
 //! save point or an iterator shares the index. Each key that it touched costs a lookup at the
 //! commit, in memtables and tables that have something newer than the key's condition. While it
-//! lives, compactions keep what its snapshot sees. One without a snapshot has the same effect from
-//! the moment on at which it first touched a key.
+//! lives, compactions keep the entries that its snapshot sees. One without a snapshot has the same
+//! effect from the moment on at which it first touched a key.
 
 mod compare_and_set;
 mod entities;

@@ -1,6 +1,5 @@
 //! Random schedules of several transactions and of plain writes, on one thread: every result is
-//! what a model says. `TITAN_TRANSACTION_STEPS` sets the number of steps, 1,000,000 in the long
-//! form.
+//! that of a model. `TITAN_TRANSACTION_STEPS` sets the number of steps, 1,000,000 in the long form.
 //!
 //! The model has the contents after each write. A transaction commits if and only if no key that it
 //! touched was written since it had to be unchanged; so no write is lost, and none is refused
@@ -48,7 +47,7 @@ struct Progress {
     touched: BTreeMap<Key, Touched>,
 }
 
-/// A transaction, and what the model knows of it.
+/// A transaction, and the model's knowledge of it.
 struct Open {
     transaction: Transaction,
     id: usize,

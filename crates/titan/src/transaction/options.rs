@@ -11,8 +11,8 @@ pub enum TransactionSnapshot {
     AtBegin,
     /// When it first reads, writes or locks something, after it has the first lock.
     AtFirstUse,
-    /// Never: each read sees what is committed by then, and each key that the transaction touches
-    /// must be unchanged since it touched the key first.
+    /// Never: each read sees the writes committed by then, and each key that the transaction
+    /// touches must be unchanged since it touched the key first.
     None,
 }
 

@@ -70,7 +70,7 @@ fn locks_are_released_after_the_writes_are_visible() {
     }
 }
 
-/// One that waits for the lock gets it once the other one is visible, and sees what that wrote.
+/// One that waits for the lock gets it once the other one is visible, and sees its writes.
 #[test]
 fn one_that_waits_sees_what_the_other_one_wrote() {
     race(|gates| {

@@ -146,7 +146,7 @@ fn a_transaction_that_could_not_commit_goes_on() {
         let other = db.begin(&impatient).unwrap();
         other.put(&db, "kept", "2").unwrap();
         other.commit().unwrap();
-        // It has begun anew: it knows the present, or what was there when it committed.
+        // It has begun anew: it knows the present, or the value that was there when it committed.
         let at_begin = begun.snapshot == crate::TransactionSnapshot::AtBegin;
         let seen = t.get(&db, "kept").unwrap().unwrap();
         assert_eq!(seen, if at_begin { "1" } else { "2" }, "{begun:?}");

@@ -49,8 +49,7 @@ impl Default for Retry {
 
 impl Retry {
     /// Calls `attempt` until it succeeds, fails with an error that is not retryable, or has been
-    /// called [`attempts`](Retry::attempts) times; returns what it returned last. Waits by the
-    /// clock.
+    /// called [`attempts`](Retry::attempts) times; returns its last result. Waits by the clock.
     ///
     /// # Errors
     /// The last one of `attempt`.
@@ -95,10 +94,10 @@ impl Retry {
 
 impl Db {
     /// Runs `body` in an optimistic transaction and commits it; from the beginning again if others
-    /// were in the way, as [`Retry::default`] says. Returns what `body` returned.
+    /// were in the way, as [`Retry::default`] says. Returns the result of `body`.
     ///
-    /// `body` may run several times, so it should have no other effects, and begin with what it
-    /// knows from the transaction alone. To roll back, return an error.
+    /// `body` may run several times, so it should have no other effects, and take its first values
+    /// from the transaction alone. To roll back, return an error.
     ///
     /// ```
     /// # fn main() -> titan::Result<()> {
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
     use crate::{ErrorKind, Options, TransactionOptions};
 
-    /// Counts what waits ask for, and passes without waiting.
+    /// Counts the time that waits ask for, and lets it pass without waiting.
     #[derive(Default)]
     struct Hurried {
         now: AtomicU64,

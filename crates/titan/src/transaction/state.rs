@@ -19,7 +19,8 @@ use crate::wide_columns::WideColumns;
 pub(super) struct State {
     /// Snapshot that reads see.
     pub(super) snapshot: Option<Snapshot>,
-    /// Keeps what conditions need to be checked; no condition is about an earlier moment.
+    /// Keeps the evidence that the check of conditions needs; no condition is about an earlier
+    /// moment.
     pub(super) evidence: Option<Snapshot>,
     pub(super) tracked: TrackedKeys,
     pub(super) batch: WriteBatch,
@@ -27,7 +28,8 @@ pub(super) struct State {
     taken: Option<BatchShape>,
     /// The writes by family, for reads.
     pub(super) written: NumberMap<ColumnFamilyId, Index>,
-    /// Copies of `written` at each save point. The copies share what did not change since.
+    /// Copies of `written` at each save point. The copies share the parts that did not change
+    /// since.
     pub(super) written_at: Vec<NumberMap<ColumnFamilyId, Index>>,
 }
 

@@ -1,5 +1,5 @@
 //! Transactions of all kinds on several threads, with plain writes, flushes and compactions beside
-//! them. Sums stay the same in every snapshot, no increment is lost, and what is guarded holds.
+//! them. Sums stay the same in every snapshot, no increment is lost, and guards hold.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ impl Transaction {
         }
         touched.since = match state.tracked.get(&touched.key) {
             Some(tracked) => tracked.since,
-            // ORDER: after the lock: what its last owner wrote is no conflict.
+            // ORDER: after the lock: a write of its last owner is no conflict.
             None => self.since(state, family, &touched.key)?,
         };
         Ok(touched)

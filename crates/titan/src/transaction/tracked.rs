@@ -1,5 +1,5 @@
 //! The keys that a transaction has touched: since when each must be unchanged, and how often it was
-//! read and written, so that save points and undone reads give up just what came since.
+//! read and written, so that save points and undone reads give up just the later touches.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! A path of the operating system's file system, relative to a directory that may be open.
 //!
-//! Relative to an open directory, a path leads to what is in that directory, whatever has become of
-//! the directory's name.
+//! Relative to an open directory, a path leads to the entries of that directory, even after the
+//! directory's name has changed.
 
 use std::fs::File;
 use std::io;
@@ -57,7 +57,8 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Opens what has the name. New files may be read and written by whom the process's umask lets.
+    /// Opens the file or directory with the name. The process's umask decides on the readers and
+    /// writers of new files.
     pub(super) fn open(self, flags: OFlags) -> io::Result<File> {
         let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
         let opened = retry_on_intr(|| rustix::fs::openat(self.directory, self.name, flags, mode));
@@ -91,7 +92,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// For what changes a name: no directory can be named by what is in it.
+    /// For calls that change a name: no directory can be named by its own entries.
     fn with_name(self) -> Self {
         match self.name == Path::new(".") {
             true => At::of_process(self.path),

@@ -1,8 +1,8 @@
 //! The lock on the directory of a database.
 //!
-//! RocksDB's lock is one of the file LOCK, and anybody may remove that file: what locks the next
-//! one excludes nobody. So the directory itself is locked, too, by `flock`. It goes wherever the
-//! directory is moved, and with it alone.
+//! RocksDB's lock is one of the file LOCK, and anybody may remove that file: a process that locks
+//! the next one excludes nobody. So the directory itself is locked, too, by `flock`. It goes
+//! wherever the directory is moved, and with it alone.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -86,7 +86,7 @@ impl DirectoryLock {
         }
     }
 
-    /// Whether `place` still leads to what is locked.
+    /// Whether `place` still leads to the locked file and directory.
     fn has_names(&self, place: At<'_>) -> bool {
         let is_at = |open: rustix::io::Result<rustix::fs::Stat>, place: At<'_>| {
             matches!((open, place.stat()), (Ok(own), Ok(named))

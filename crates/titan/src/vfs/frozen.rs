@@ -1,5 +1,5 @@
-//! The files of a directory as they were opened at one moment: whatever happens to their names
-//! later, each keeps its content here, and there are no others. Nothing can be changed; an
+//! The files of a directory as they were opened at one moment: even if their names change later,
+//! each keeps its content here, and there are no others. Nothing can be changed; an
 //! [`Overlay`](super::Overlay) on top takes changes.
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use super::{ReadableFile, WritableFile};
 use crate::error::Result;
 
-/// A file's content; every open handle sees what is appended.
+/// A file's content; every open handle sees appended bytes.
 #[derive(Clone, Default)]
 pub struct MemoryFile(Arc<RwLock<Vec<u8>>>);
 

@@ -1,7 +1,7 @@
-//! A file system in memory, for unit tests: fast, and can be copied as it is at any moment. What
-//! was appended or named is there at once and for ever, so a copy is what a process leaves that is
-//! killed. Crashes of the machine and failures are the business of `titan-testkit`, which unit
-//! tests cannot use: it has another build of this crate.
+//! A file system in memory, for unit tests: fast, and can be copied as it is at any moment.
+//! Appended bytes and new names are there at once and for ever, so a copy is the state that a
+//! killed process leaves. Crashes of the machine and failures are the business of `titan-testkit`,
+//! which unit tests cannot use: it has another build of this crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -68,8 +68,8 @@ pub trait Vfs: Send + Sync + 'static {
     /// Creates a file for appending; an existing one is truncated.
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>>;
 
-    /// Creates a file for many small appends: a WAL. Until it is dropped, and after a crash,
-    /// zeros may follow what was appended. The default is [`Vfs::create`].
+    /// Creates a file for many small appends: a WAL. Until it is dropped, and after a crash, zeros
+    /// may follow the appended bytes. The default is [`Vfs::create`].
     fn create_log(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.create(path)
     }
@@ -126,11 +126,12 @@ pub trait Vfs: Send + Sync + 'static {
         self.size(path).map(|_| 1)
     }
 
-    /// Makes all bytes of an existing file and its size durable, whoever appended them, and also if
-    /// a sync of them has failed: then the kernel takes them for written, so that a sync alone
-    /// would succeed and write nothing. They are written again, where they are. If that needs room
-    /// that there is not, as with copies on write, or is not permitted, a sync alone must do.
-    /// Unsupported by default. Cost: a read and a write of the file.
+    /// Makes all bytes of an existing file and its size durable, regardless of the process that
+    /// appended them, and also if a sync of them has failed: then the kernel takes them for
+    /// written, so that a sync alone would succeed and write nothing. They are written again, where
+    /// they are. If that needs room that there is not, as with copies on write, or is not
+    /// permitted, a sync alone must do. Unsupported by default. Cost: a read and a write of the
+    /// file.
     fn sync_file(&self, path: &Path) -> Result<()> {
         Err(Error::unsupported("the file system syncs no closed files").in_file(path))
     }
@@ -210,7 +211,7 @@ pub trait Vfs: Send + Sync + 'static {
     }
 
     /// This file system with paths in `dir` relative to the directory that `lock` has open: they
-    /// lead there even if `dir` is moved. `lock` is what [`Vfs::lock`] returned for a file in
+    /// lead there even if `dir` is moved. `lock` is the result of [`Vfs::lock`] for a file in
     /// `dir`. `None`, the default, if an implementation has only paths.
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
         let _ = (dir, lock);
@@ -253,7 +254,7 @@ pub trait WritableFile: Send + Sync {
         ))
     }
 
-    /// Cuts off what an append that failed has left: the file ends with the last append that
+    /// Cuts off the bytes that a failed append has left: the file ends with the last append that
     /// succeeded. A crash of the machine may bring it back until a sync has returned. Needs no
     /// room. Unsupported by default.
     fn cut_failed_append(&mut self) -> Result<()> {

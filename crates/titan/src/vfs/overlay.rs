@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct Overlay {
     base: Arc<dyn Vfs>,
     /// Differences from the base: a file's content, or `None` for a name that was removed. Shared
-    /// with what is anchored.
+    /// with anchored overlays.
     changed: Arc<Mutex<BTreeMap<PathBuf, Option<MemoryFile>>>>,
 }
 

@@ -1,8 +1,8 @@
 //! A file system that closes files kept open for later, when the process has no file descriptor
 //! left for another one.
 //!
-//! So what the engine keeps open for speed never takes the descriptors that it needs: for WAL
-//! files, for MANIFESTs, and for what jobs write.
+//! So files that the engine keeps open for speed never take the descriptors that it needs: for WAL
+//! files, for MANIFESTs, and for the output of jobs.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

@@ -31,7 +31,7 @@ fn failed<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Erro
     move |e| Error::io(e, action, path)
 }
 
-/// The same for what opens a file or directory.
+/// The same for calls that open a file or directory.
 fn not_opened<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
     move |e| Error::opening(e, action, path)
 }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::format::numbers::FileNumber;
 use crate::vfs::{ReadableFile, WritableFile};
 
-/// Stretches of a file that repeat what they begin with.
+/// Stretches of a file that repeat their first bytes.
 #[derive(Clone, Default)]
 struct Repetitive(Arc<Mutex<Vec<Stretch>>>);
 

@@ -21,8 +21,8 @@
 //!
 //! Guarantees:
 //!
-//! 1. A record comes back whole and unchanged or not at all, and only after all records before
-//!    it: the reader yields a prefix of what was written, whatever happened to the file.
+//! 1. A record comes back whole and unchanged or not at all, and only after all records before it:
+//!    the reader yields a prefix of the records written, even of a damaged file.
 //! 2. After an error a writer writes nothing more: nothing after a torn record is readable, and
 //!    after a failed sync nothing is known about the bytes before it.
 
@@ -62,7 +62,7 @@ const TYPE_RECYCLABLE_TIMESTAMP_SIZES: u8 = 11;
 const TYPE_IGNORABLE: u8 = 0x80;
 const TYPE_RECYCLABLE_PREDECESSOR: u8 = 131;
 
-/// The stored checksum of a physical record; `body` is what follows its type byte.
+/// The stored checksum of a physical record; `body` is the part after its type byte.
 fn record_crc(record_type: u8, body: &[u8]) -> u32 {
     mask(crc32c_extend(crc32c_extend(0, &[record_type]), body))
 }

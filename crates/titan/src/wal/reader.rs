@@ -1,4 +1,4 @@
-//! Reads log records, and decides what the end of a log means.
+//! Reads log records, and decides on the meaning of a log's end.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use crate::vfs::ReadableFile;
 /// Treatment of a place where a log cannot be read further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailMode {
-    /// For a WAL: the log ends before the first thing that is not a whole record, whatever it is
-    /// and whatever follows it.
+    /// For a WAL: the log ends before the first bytes that are not a whole record, regardless of
+    /// their content and of the bytes after them.
     PointInTime,
     /// For a MANIFEST: damage at the very end is a write that a crash cut short and ends the log;
     /// damage that anything follows is an error.
@@ -33,7 +33,7 @@ pub enum LogEnd {
     Clean,
     /// In the middle of a record. Valid records end at `offset`.
     Truncated { offset: u64 },
-    /// At bytes that are not what was written. Valid records end at `offset`. `followed` says
+    /// At bytes that differ from those written. Valid records end at `offset`. `followed` says
     /// whether more than zeros follow, so that this is not merely the end of the last append.
     Corrupt {
         offset: u64,
@@ -74,7 +74,7 @@ pub struct LogReader {
     path: PathBuf,
     pub(super) log_number: FileNumber,
     mode: TailMode,
-    /// Where the records read so far end, and what follows them.
+    /// The offset at which the records read so far end and the bytes after them begin.
     records_end: u64,
     /// Whether this log is known to overwrite an older one.
     recycled: bool,

@@ -18,7 +18,7 @@ pub enum Search {
 
 impl LogReader {
     /// Continues after the damage that ended the log; false if nothing more can follow. The records
-    /// are then no longer a prefix of what was written.
+    /// are then no longer a prefix of those written.
     ///
     /// The stale end of a recycled log was damage only if records of this log follow; the rest of
     /// the file is searched for one, at the starts of its blocks.
@@ -107,7 +107,7 @@ fn may_be_fragment(bytes: &[u8]) -> bool {
     (TYPE_FULL..=TYPE_LAST + RECYCLABLE).contains(&kind)
 }
 
-/// The type of the record at the start of `bytes`, and what follows the first seven bytes of its
+/// The type of the record at the start of `bytes`, and the bytes after the first seven of its
 /// header, if the record is complete and its checksum is right.
 fn whole_record(bytes: &[u8]) -> Option<(u8, &[u8])> {
     let [c0, c1, c2, c3, _, _, record_type] = *bytes.first_chunk::<HEADER_SIZE>()?;

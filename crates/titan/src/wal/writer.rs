@@ -103,8 +103,8 @@ impl LogWriter {
         })
     }
 
-    /// Ends a log whose last append failed: makes its complete records durable and cuts off what
-    /// follows them. Without a failure, does nothing. Nothing can be appended afterwards.
+    /// Ends a log whose last append failed: makes its complete records durable and cuts off the
+    /// bytes after them. Without a failure, does nothing. Nothing can be appended afterwards.
     ///
     /// # Errors
     /// The failure, if it was one of a sync, after which nothing is known about the records.

@@ -1,10 +1,10 @@
 //! Combines the merge operands of a key while a job rewrites them.
 //!
 //! The operands of one stripe that follow each other are one *run*: no snapshot distinguishes them.
-//! If what lies below the run in its stripe is known, the run becomes a value; otherwise its
-//! operands may become one operand, if the operator can do that. What cannot be combined stays as
-//! it is: reads do what this could not. Whatever becomes of a run has the sequence number of its
-//! newest operand, so conditions find that the key was written.
+//! If the version below the run in its stripe, or its absence, is known, the run becomes a value;
+//! otherwise its operands may become one operand, if the operator can do that. Operands that cannot
+//! be combined stay as they are: reads combine them. The result of a run has the sequence number of
+//! its newest operand, so conditions find that the key was written.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Run {
 pub(super) struct Combined {
     /// Entries that take its place, newest first.
     pub(super) entries: Vec<Entry>,
-    /// Whether that is a value, which shadows what is below.
+    /// Whether that is a value, which shadows the versions below.
     pub(super) is_value: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Runs the compaction filter of a family in one job.
 //!
 //! Promises that a filter that fails or panics costs an error of the kind `CompactionFilter` and
-//! nothing else. Assumes that the job discards what it wrote when it gets that error. What a
-//! decision means for entries is said in [`merge`](super::merge): a removed value becomes a
+//! nothing else. Assumes that the job discards its output when it gets that error.
+//! [`merge`](super::merge) says what a decision means for entries: a removed value becomes a
 //! deletion with the same sequence number.
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) struct Filtering {
     pub(crate) revisit: Option<Revisit>,
     /// Whether the job asks the filter. Not if it has failed in the same job already.
     pub(crate) asks: bool,
-    /// Up to which moment the job can drop what collectors report as garbage.
+    /// The moment up to which the job can drop data that collectors report as garbage.
     pub(crate) garbage_moment: u64,
     /// When recent entries had been written, for a flush.
     pub(crate) recent: Vec<SequenceTime>,
@@ -116,7 +116,7 @@ pub(crate) struct JobFilter<'a> {
     comparator: InternalKeyComparator,
     times: Option<&'a Arc<SequenceTimes>>,
     source: Arc<dyn ValueSource>,
-    /// Of the filter alone: it counts what the filter fetches.
+    /// Of the filter alone: it counts the values that the filter fetches.
     statistics: Arc<Statistics>,
     pause: &'a dyn Fn() -> Result<()>,
     /// Keys before this one are removed without asking.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::format::internal_key::InternalKeyComparator;
 use crate::version::{TableFile, Version};
 
-/// The tables one level below the output, walked in parallel to bound what an output table
-/// overlaps.
+/// The tables one level below the output, walked in parallel to bound the bytes that an output
+/// table overlaps.
 pub struct Grandparents {
     files: Vec<Arc<TableFile>>,
     position: usize,

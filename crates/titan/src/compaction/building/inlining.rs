@@ -101,7 +101,7 @@ impl Inliner {
         }
     }
 
-    /// Adds what waits to the output. To be called after the last survivor.
+    /// Adds the waiting entries to the output. To be called after the last survivor.
     ///
     /// # Errors
     /// As [`Inliner::add`].

@@ -34,7 +34,7 @@ const READAHEAD: usize = 2 << 20;
 /// Entries between two points at which a compaction may yield to reads.
 const YIELD_EVERY: u64 = 32;
 
-/// A compaction that has run: the edit that installs it, and what it wrote.
+/// A compaction that has run: the edit that installs it, and its output.
 pub(crate) struct CompactionResult {
     pub(crate) edit: VersionEdit,
     pub(crate) output: JobOutput,
@@ -204,7 +204,7 @@ struct Written {
     unshadowed: u64,
 }
 
-/// Writes what survives.
+/// Writes the survivors.
 fn write<I: InternalIterator, B: OlderVersions>(
     compaction: &Compaction,
     context: &JobContext<'_>,
@@ -249,8 +249,8 @@ fn write<I: InternalIterator, B: OlderVersions>(
 }
 
 /// The bytes that the inputs shadowed and the compaction did not drop: they are at lower levels, if
-/// there is anything, or snapshots see them. `found` is what the compaction dropped, `unshadowed`
-/// the part of it that nothing shadowed.
+/// there is anything, or snapshots see them. `found` has the records that the compaction dropped,
+/// `unshadowed` the bytes of those that nothing shadowed.
 fn still_shadowed(
     compaction: &Compaction,
     context: &JobContext<'_>,

@@ -11,7 +11,7 @@ use crate::options::ColumnFamilyOptions;
 use crate::version::Counters;
 use crate::vfs::Vfs;
 
-/// Where files are written: what all jobs of a database share.
+/// The place and means of writing files, which all jobs of a database share.
 #[derive(Clone)]
 pub struct JobEnv {
     pub vfs: Arc<dyn Vfs>,

@@ -177,7 +177,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         self.read_version()
     }
 
-    /// Reads what the input stands on, and counts its pointers.
+    /// Reads the version at the position of the input, and counts its pointers.
     fn read_version(&mut self) -> Result<()> {
         self.version = None;
         if self.input.valid() {
@@ -259,7 +259,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         survives
     }
 
-    /// Asks the filter about the input's entry, and stands on what it left of it.
+    /// Asks the filter about the input's entry, and stands on the entry that the filter left.
     fn ask_filter(&mut self, sequence: SequenceNumber, value_type: ValueType) -> Result<Step> {
         let mut left = None;
         if let Some(filter) = &mut self.filter {
@@ -276,7 +276,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         Ok(self.rule.filtered(value_type, left.is_some(), below))
     }
 
-    /// From the newest operand of a run, goes on to what is below the run and combines it.
+    /// From the newest operand of a run, goes on to the version below the run and combines it.
     #[cold]
     fn combine_operands(&mut self, newest: SequenceNumber) -> Result<()> {
         let mut run = Run::default();
@@ -301,7 +301,7 @@ impl<'a, I: InternalIterator, B: OlderVersions> SurvivorIterator<'a, I, B> {
         }
     }
 
-    /// Adds the operands of a run that follow its newest one, and finds what is below them.
+    /// Adds the operands of a run that follow its newest one, and finds the version below them.
     fn find_below(&mut self, run: &mut Run) -> Result<Below> {
         loop {
             let same_key = |_: &_| user_key(self.input.key()) == self.user_key;

@@ -1,5 +1,5 @@
-//! Writes what survives a flush or compaction: entries to tables of limited size, and large values
-//! that were inline to blob files.
+//! Writes the survivors of a flush or compaction: entries to tables of limited size, and large
+//! values that were inline to blob files.
 
 use std::sync::Arc;
 

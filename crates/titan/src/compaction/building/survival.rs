@@ -13,8 +13,8 @@
 //!   newest version counts as a deletion then.
 //! * An entry that a range tombstone of its own stripe covers is dropped.
 //! * Merge operands shadow nothing. Those of one stripe are [combined](super::combine) if the
-//!   family has an operator, with the value below them if that is of the same stripe; so is what
-//!   nothing lies below.
+//!   family has an operator, with the value below them if that is of the same stripe; so are
+//!   operands below which nothing lies.
 //! * A [compaction filter](super::filter) decides about the newest version of a key that is here,
 //!   if it is a value, or operands that became one, and none of the rules above drops it. A value
 //!   that it removes becomes a deletion with the same sequence number, for which the same rules
@@ -22,8 +22,8 @@
 //!   write.
 //!
 //! A job feeds the versions of each key, newest first, to [`Survival::see`], which returns a
-//! [`Step`]. Nothing here reads or allocates: what lies below a key, and which range tombstones
-//! cover it, is asked of the caller, and only if it matters.
+//! [`Step`]. Nothing here reads or allocates: the caller is asked whether anything lies below a
+//! key, and which range tombstones cover it, and only if it matters.
 
 use crate::format::SequenceNumber;
 use crate::format::internal_key::ValueType;
@@ -61,8 +61,7 @@ pub(crate) enum Step {
     EndWait,
     /// It is the newest operand of a run. [`Survival::follow`] says how far the run goes.
     Combine,
-    /// A compaction filter is to be asked about it. [`Survival::filtered`] says what then becomes
-    /// of it.
+    /// A compaction filter is to be asked about it. [`Survival::filtered`] then decides its fate.
     Filter,
 }
 

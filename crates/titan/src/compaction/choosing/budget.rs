@@ -1,4 +1,4 @@
-//! Room on the device for what jobs write, and what a compaction needs of it.
+//! Room on the device for the output of jobs, and the part of it that a compaction needs.
 //!
 //! A compaction writes its outputs beside its inputs, which are deleted only afterwards. On a
 //! device that is nearly full it could fail after it has written all the room there is, and the
@@ -25,8 +25,8 @@ const LAST_RESERVE: u64 = 64;
 /// The part of the room that a piece of a compaction overlaps, as a divisor.
 const PIECES: u64 = 4;
 
-/// The part of what a compaction is expected to write that it may write in addition, as a divisor:
-/// its estimate is one.
+/// The part of its expected output that a compaction may write in addition, as a divisor: the
+/// expected output is an estimate.
 const SPREAD: u64 = 16;
 
 /// The amount that jobs may write now, in bytes.
@@ -114,7 +114,7 @@ impl Lack {
         freeing: u64::MAX,
     };
 
-    /// Of what this job needs.
+    /// Of the bytes that this job needs.
     pub(crate) fn of(need: Need) -> Self {
         Lack {
             any: need.written,
@@ -138,7 +138,7 @@ impl Lack {
     }
 }
 
-/// Admits compactions of a family that fit a budget, and notes what the others lack.
+/// Admits compactions of a family that fit a budget, and notes the room that the others lack.
 pub(crate) struct Fitting<'a> {
     budget: Budget,
     options: &'a ColumnFamilyOptions,

@@ -247,7 +247,7 @@ impl ShadowedData {
     }
 }
 
-/// Garbage that collectors reported, and what deletions will free in tables.
+/// Garbage that collectors reported, and the bytes that deletions will free in tables.
 struct Reported {
     /// By level.
     levels: Vec<u64>,

@@ -17,8 +17,8 @@ use crate::sorting;
 use crate::version::{TableFile, Version};
 
 /// The most urgent compaction that does not conflict with a running one and for which there is
-/// room; `fitting` notes what others lack. The caller holds the state lock, so that marks do not
-/// change meanwhile.
+/// room; `fitting` notes the room that others lack. The caller holds the state lock, so that marks
+/// do not change meanwhile.
 pub(crate) fn pick(
     version: &Arc<Version>,
     options: &ColumnFamilyOptions,
@@ -222,7 +222,7 @@ pub(crate) fn pick_older(
     Some(compaction.forced(FilterReason::Manual))
 }
 
-/// Rewrites tables of one level, and what must stay with them, into `output_level`.
+/// Rewrites tables of one level, and the tables that must stay with them, into `output_level`.
 ///
 /// # Errors
 /// `InvalidArgument` if a table is missing, or the versions of a key would get out of order;
@@ -314,8 +314,8 @@ pub(super) fn clean_cut(
     }
 }
 
-/// Adds what the output level has in the inputs' range. `None` if a table that is needed is being
-/// compacted already.
+/// Adds the tables of the output level in the inputs' range. `None` if a table that is needed is
+/// being compacted already.
 pub(super) fn complete(
     version: &Arc<Version>,
     level: usize,

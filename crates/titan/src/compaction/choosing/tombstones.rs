@@ -1,14 +1,14 @@
 //! Compactions of an idle database that drop tombstones.
 //!
-//! Tombstones make iterators step over them and over what they delete, until a compaction drops
-//! both. While users write, compactions come for the size of levels, in which tombstones count
-//! ([`TableFile::compensated_size`]). Once a database is idle, nothing would become larger any
-//! more, so tables are compacted for their tombstones alone:
+//! Tombstones make iterators step over them and over the entries that they delete, until a
+//! compaction drops both. While users write, compactions come for the size of levels, in which
+//! tombstones count ([`TableFile::compensated_size`]). Once a database is idle, nothing would
+//! become larger any more, so tables are compacted for their tombstones alone:
 //!
 //! * if they have many, and that is many compared with the entries that must be rewritten to drop
 //!   them; or
-//! * if iterators have met a long [dead range](crate::dead_ranges) there, whatever the rewriting
-//!   costs.
+//! * if iterators have met a long [dead range](crate::dead_ranges) there, at any cost of the
+//!   rewriting.
 //!
 //! Tombstones that a snapshot needs are left alone until it is released. So each compaction moves
 //! tombstones to a lower level or drops them, and there is an end to it.
@@ -73,7 +73,7 @@ impl<'a> Droppable<'a> {
     }
 
     /// A compaction that drops tombstones, or moves them down. The uppermost level comes first, so
-    /// that what meets on the way is merged once.
+    /// that tombstones that meet on the way are merged once.
     pub(crate) fn pick(&self, options: &ColumnFamilyOptions) -> Option<Compaction> {
         let version = self.version;
         let last = version.num_levels().saturating_sub(1);
@@ -130,7 +130,7 @@ impl<'a> Droppable<'a> {
         self.met.iter().any(overlaps)
     }
 
-    /// Whether a table has many tombstones, also compared with what is rewritten to drop them.
+    /// Whether a table has many tombstones, also compared with the bytes rewritten to drop them.
     fn are_many(&self, level: usize, table: &TableFile, tombstones: u64) -> bool {
         let output_level = match level {
             0 => self.base_level,

@@ -41,7 +41,7 @@ fn no_key_below_a_compaction_is_overlooked() {
                 found[usize::from(nothing)] += 1;
             }
         }
-        // Every ascending list of keys, since what was found for one is used for the next.
+        // Every ascending list of keys, since the position found for one is used for the next.
         for asked in (0_usize..1 << POINTS).step_by(stride(5, 1)) {
             let mut older = LevelsBelow::new(version.clone(), 1);
             for point in (0..POINTS).filter(|point| (asked >> point) & 1 == 1) {

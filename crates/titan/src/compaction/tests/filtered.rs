@@ -1,9 +1,9 @@
 //! Every history of one key, cut by snapshots in every way, compacted in every order, by jobs whose
-//! compaction filter removes or changes what it is asked about.
+//! compaction filter removes or changes the values about which it is asked.
 //!
-//! Whatever order: a reader finds the value that it found before, or what the filter made of it. It
-//! never finds an older one. The newest write stays known as long as a snapshot does not see it,
-//! and the garbage of every job is exact; [`compact`] asserts both.
+//! In any order, a reader finds the value that it found before, or the one that the filter made of
+//! it. It never finds an older one. The newest write stays known as long as a snapshot does not see
+//! it, and the garbage of every job is exact; [`compact`] asserts both.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -115,8 +115,8 @@ impl Jobs {
         filter.unwrap().unwrap()
     }
 
-    /// Compacts in every order, and returns the number of compactions. `before` is what each reader
-    /// found last.
+    /// Compacts in every order, and returns the number of compactions. `before` has the value that
+    /// each reader found last.
     fn compact_on(&self, history: &History, runs: &[Run], before: &[Option<u64>]) -> usize {
         let found: Vec<_> = history
             .readers()

@@ -2,8 +2,8 @@
 //!
 //! `version NAME=VALUE...` sets options, and its input lines are the levels that have tables:
 //! `0: 3 a-m, 2 a-k size=5 deletions=9`, level 0 newest first. Sizes are in KiB. `scores` shows the
-//! base level and the levels by urgency. `pick` and `range FIRST-LAST FROM TO` show what is
-//! compacted; words set the circumstances (`snapshot=5`, `idle`, `room=100`). What was picked runs
+//! base level and the levels by urgency. `pick` and `range FIRST-LAST FROM TO` show the compaction
+//! chosen; words set the circumstances (`snapshot=5`, `idle`, `room=100`). A picked compaction runs
 //! until `end`.
 
 use std::ops::Bound;

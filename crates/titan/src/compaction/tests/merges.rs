@@ -1,6 +1,6 @@
 //! Every history of one key with merge operands, cut by snapshots in every way, its operations
-//! compacted in every order: what every reader finds stays the same, and at the end no operand is
-//! left.
+//! compacted in every order: the result of every reader stays the same, and at the end no operand
+//! is left.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ const OPS: [ValueType; 4] = [
     ValueType::RangeDeletion,
 ];
 
-/// An operation with its sequence number; what it wrote.
+/// An operation, by the entry that it wrote: sequence number, type and value.
 type Entry = (u64, ValueType, Vec<u8>);
 
 /// The operations in one sorted run, newest first.

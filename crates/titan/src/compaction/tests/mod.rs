@@ -7,7 +7,7 @@
 //! | `below` | the bounds of tables: whether a key can be below a compaction |
 //! | `survivors` | the history of one key: which entries survive, in every order of compactions |
 //! | `filtered` | the same with compaction filters |
-//! | `worlds`, with `shapes` and `readers` | histories of some keys in real tables: what readers find after each compaction |
+//! | `worlds`, with `shapes` and `readers` | histories in real tables: reads after compactions |
 //!
 //! A run takes a part of the larger enumerations, the same part each time. With
 //! `TITAN_ALL_WORLDS=1` in the environment it takes all of them, except for those of two runs of

@@ -2,7 +2,7 @@
 //! their bounds.
 //!
 //! The oracle knows nothing of sorted lists: it adds tables to a set until no table outside shares
-//! a key with what the compaction reads or writes.
+//! a key with the tables that the compaction reads or writes.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -24,8 +24,8 @@ fn hull(level: &[Span], chosen: &Chosen) -> Option<Span> {
     chosen.iter().map(|at| level[*at]).reduce(Span::with)
 }
 
-/// Adds the tables of a sorted level that share a key with what the others span, until there are no
-/// more.
+/// Adds the tables of a sorted level that share a key with the span of the others, until there are
+/// no more.
 fn close(level: &[Span], mut chosen: Chosen, around: Option<Span>) -> Chosen {
     loop {
         let spans = around.into_iter().chain(hull(level, &chosen));

@@ -155,7 +155,7 @@ impl Shape {
     }
 }
 
-/// The content of a table, and what of its bounds does not follow from that.
+/// The content of a table, and the part of its bounds that does not follow from that.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part {
     points: Vec<(Vec<u8>, Vec<u8>)>,

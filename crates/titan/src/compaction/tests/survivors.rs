@@ -1,9 +1,9 @@
 //! Every history of one key, cut by snapshots in every way, its operations compacted in every
-//! order: what every reader finds stays the same, and at the end nothing is left that no reader
+//! order: the result of every reader stays the same, and at the end nothing is left that no reader
 //! needs.
 //!
 //! At first each operation is in a sorted run of its own. A step compacts two neighbouring runs as
-//! a job does, given what is in the runs below.
+//! a job does, given the content of the runs below.
 
 use std::sync::Arc;
 
@@ -71,14 +71,14 @@ pub(super) type Run = Vec<Entry>;
 
 pub(super) type Entry = (u64, Op);
 
-/// The value that a reader finds who takes the newest of all entries, as scans do.
+/// The value found by a reader that takes the newest of all entries, as scans do.
 pub(super) fn by_age(runs: &[Run], reader: u64) -> Option<u64> {
     let all = runs.iter().flatten().filter(|(at, _)| *at <= reader);
     let newest = all.max_by_key(|(at, _)| *at)?;
     newest.1.is_value().then_some(newest.0)
 }
 
-/// The value that a reader finds who takes the first entry from the top, as lookups do.
+/// The value found by a reader that takes the first entry from the top, as lookups do.
 pub(super) fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
     for run in runs {
         let mut seen = run.iter().filter(|(at, _)| *at <= reader);

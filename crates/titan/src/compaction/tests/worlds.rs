@@ -1,5 +1,5 @@
-//! Every compaction of small worlds: what readers find is compared with the history. A failure
-//! names the index of the world and the shape of the enumeration.
+//! Every compaction of small worlds: the results of readers are compared with the history. A
+//! failure names the index of the world and the shape of the enumeration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

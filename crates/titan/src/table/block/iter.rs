@@ -52,7 +52,7 @@ pub struct BlockIter {
     /// Offset of the entry under the cursor.
     at: usize,
     value: Range<usize>,
-    /// The key as stored: what the next entry shares bytes with.
+    /// The key as stored, with which the next entry shares bytes.
     key: Vec<u8>,
     /// The key as callers see it, if that may differ from the one stored.
     seen_key: Vec<u8>,
@@ -408,7 +408,7 @@ impl BlockIter {
             steps += 1;
             let entry = self.block.entry(at)?;
             let next = entry.value.end;
-            // The bytes of the prefix are the first ones of the key, whatever was skipped.
+            // The bytes of the prefix are the first ones of the key, even after skipped entries.
             let has_prefix = match skip.prefix().get(entry.shared..) {
                 None => true,
                 Some(rest) => {

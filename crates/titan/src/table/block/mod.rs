@@ -120,7 +120,8 @@ impl Block {
     }
 
     /// Checks that restart points are at entries with whole keys, and the first one at the first
-    /// entry, so that a seek finds what a walk through the entries finds. Cost: one step per entry.
+    /// entry, so that a seek finds the entry that a walk through the entries finds. Cost: one step
+    /// per entry.
     pub(in crate::table) fn verify_restarts(&self) -> Result<()> {
         let mut restarts = (0..self.num_restarts).map(|i| self.restart(i));
         let mut next = restarts.next();

@@ -9,8 +9,8 @@ use crate::table::read::iterator::TableIterOptions;
 use crate::table::read::reader::{SCAN_READAHEAD, TableReader, add_blob_ref};
 
 impl TableReader {
-    /// The pointers of the table: the liveness block or, if another program wrote the table, what a
-    /// scan of all entries finds.
+    /// The pointers of the table: those of the liveness block or, if another program wrote the
+    /// table, those that a scan of all entries finds.
     pub fn blob_refs(self: &Arc<Self>) -> Result<LivenessBlock> {
         match self.liveness()? {
             Some(references) => Ok(references),

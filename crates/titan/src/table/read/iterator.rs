@@ -15,7 +15,7 @@ use crate::table::read::reader::TableReader;
 pub struct TableIterOptions {
     /// Whether blocks that had to be read from the file go to the block cache.
     pub fill_cache: bool,
-    /// Bytes to read from the file at once, for walks that will visit most of what follows
+    /// Bytes to read from the file at once, for walks that will visit most of the following blocks
     /// (compactions, checks); 0 reads block by block, with readahead once the cursor turns out to
     /// walk.
     pub readahead: usize,

@@ -84,7 +84,7 @@ impl Head {
 /// Bytes at the end of a table that usually include all that [`refuse_unreadable`] reads.
 const HEAD_LEN: u64 = 8 << 10;
 
-/// Asks the kernel to prefetch what [`refuse_unreadable`] will read of a table.
+/// Asks the kernel to prefetch the bytes that [`refuse_unreadable`] will read of a table.
 pub(crate) fn prefetch_head(file: &dyn ReadableFile, identity: &TableIdentity) {
     let len = identity.size.min(HEAD_LEN);
     file.prefetch(identity.size - len, len as usize);

@@ -59,8 +59,8 @@ impl ReadAhead {
         self.steps += u32::from(neighbour);
     }
 
-    /// Requests the block at `handle` and what follows, so that the device gets both together. Must
-    /// be called before the block is read. `limit` is where data blocks end.
+    /// Requests the block at `handle` and the bytes after it, so that the device gets both
+    /// together. Must be called before the block is read. `limit` is the end of the data blocks.
     pub(in crate::table) fn prefetch(
         &mut self,
         source: &BlockSource,

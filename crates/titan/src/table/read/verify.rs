@@ -30,7 +30,7 @@ pub struct TableCheck {
     pub complete: bool,
 }
 
-/// Receives what a check of a table finds.
+/// Receives the findings of a check of a table.
 pub trait TableVisitor {
     /// An entry of a block, which starts at `block_offset` in the file. `ikey` is `key`'s encoding.
     fn entry(&mut self, key: ParsedInternalKey<'_>, ikey: &[u8], value: &[u8], block_offset: u64);
@@ -42,8 +42,8 @@ pub trait TableVisitor {
 impl TableReader {
     /// Reads every block from the file (not the cache) and checks checksums, the order of keys, the
     /// index's separators, range deletions, entry counts, that the filter has every key, and that
-    /// the liveness block is what a scan finds (BLOB-3). After a damaged block the check continues
-    /// with the next one.
+    /// the liveness block has the pointers that a scan finds (BLOB-3). After a damaged block the
+    /// check continues with the next one.
     ///
     /// Cost: reads the file once, front to back; 24 bytes of memory for each pointer into a blob
     /// file.
@@ -188,7 +188,7 @@ impl TableReader {
             if !self.may_contain(key.user_key) {
                 return Err(Error::corruption("filter denies a key that is there"));
             }
-            // The bounds of the table are those of what it stores.
+            // The bounds of the table are those of the keys that it stores.
             let ikey = match self.may_be_timed {
                 true => iter.stored_key(),
                 false => iter.key(),

@@ -10,7 +10,7 @@ fn open_bytes(bytes: Vec<u8>, size: u64) -> Result<Arc<TableReader>> {
     TableReader::open(MemoryFile::open(bytes), &path, reader_options(size))
 }
 
-/// Opens, verifies and reads a whole table; returns what a reader sees of it.
+/// Opens, verifies and reads a whole table; returns the content that a reader sees.
 #[allow(clippy::type_complexity)]
 fn read_all(
     bytes: Vec<u8>,

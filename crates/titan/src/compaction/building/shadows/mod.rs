@@ -1,18 +1,18 @@
 //! Estimates shadowed bytes: bytes of values in blob files that belong to older versions of keys.
 //! Newer entries overwrite or delete them, and no compaction has dropped them yet.
 //!
-//! Each older version is counted once, for what is next newer: an entry of its key, or a range
-//! deletion. So the sum over all tables is what compactions will drop.
+//! Each older version is counted once, for the next newer entry: one of its key, or a range
+//! deletion. So compactions will drop the sum over all tables.
 //!
 //! * [`Shadows`] receives the entries that a flush writes or that memtables have. For a sample of
-//!   these it looks up what older tables have at their keys ([`points`]). What range deletions
-//!   cover, it sums up from what is known about those tables ([`ranges`]).
+//!   these it looks up the entries of older tables at their keys ([`points`]). It sums up the bytes
+//!   that range deletions cover from known properties of those tables ([`ranges`]).
 //! * [`outputs`] assigns the shadowed bytes that a compaction did not drop to the tables that it
 //!   wrote.
 //!
 //! All of these are estimates. They decide how soon memtables are flushed and tables compacted, and
-//! how much of the space is assumed to be live; never what is garbage. So a table that cannot be
-//! read counts as nothing here: its readers will get the error.
+//! how much of the space is assumed to be live; they never decide what is garbage. So a table that
+//! cannot be read counts as nothing here: its readers will get the error.
 
 mod older_tables;
 pub(super) mod outputs;
@@ -105,7 +105,7 @@ impl Sample {
     }
 }
 
-/// Adds up what entries and range deletions shadow in older tables.
+/// Adds up the bytes that entries and range deletions shadow in older tables.
 pub(crate) struct Shadows<'a> {
     older: OlderTables<'a>,
     lookup: Lookup<'a>,

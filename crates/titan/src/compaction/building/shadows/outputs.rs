@@ -12,10 +12,10 @@ use crate::format::total;
 use crate::range_del::{Fragment, FragmentedTombstones};
 use crate::version::TableFile;
 
-/// Sets what each table written shadows: what its range deletions cover at lower levels, and for
-/// its entries a part of the remaining `still_shadowed` bytes, according to how much of the inputs
-/// that shadowed them is in the table. Cost: opens the inputs that shadow something, and that of
-/// [`ranges::shadowed_by`].
+/// Sets the bytes that each table written shadows: those that its range deletions cover at lower
+/// levels, and for its entries a part of the remaining `still_shadowed` bytes, according to how
+/// much of the inputs that shadowed them is in the table. Cost: opens the inputs that shadow
+/// something, and that of [`ranges::shadowed_by`].
 pub(in crate::compaction) fn hand_on(
     still_shadowed: u64,
     compaction: &Compaction,

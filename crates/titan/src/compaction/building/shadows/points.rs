@@ -1,4 +1,4 @@
-//! Looks up what older tables have at a key.
+//! Looks up the entries of older tables at a key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sums up what range deletions cover in older tables.
+//! Sums up the bytes that range deletions cover in older tables.
 
 use std::ops::Bound;
 
@@ -13,9 +13,9 @@ const MAX_BLOCKS: usize = 1024;
 const MIN_BLOCKS: usize = 4;
 
 /// Bytes of the blob records that the ranges shadow in tables from `first_level` on. The ranges
-/// must be newer than all of these. The result is what the tables point to there, minus what
-/// entries or the `known` range deletions of those tables shadow there already. Cost: none for a
-/// table that is covered as a whole, else a few of its blocks.
+/// must be newer than all of these. The result is the number of bytes to which the tables point
+/// there, without those that entries or the `known` range deletions of those tables shadow there
+/// already. Cost: none for a table that is covered as a whole, else a few of its blocks.
 pub(super) fn shadowed_by(
     older: OlderTables<'_>,
     ranges: &[Fragment],
@@ -74,7 +74,7 @@ fn overlapping<'a>(older: OlderTables<'a>, level: usize, range: Range<'_>) -> Ve
         .collect()
 }
 
-/// Part of one table that a range covers, without what older range deletions cover.
+/// Part of one table that a range covers, without the bytes that older range deletions cover.
 fn covered(
     older: OlderTables<'_>,
     file: &TableFile,
@@ -92,7 +92,8 @@ fn covered(
         false => range.start,
     };
     // A fragment shadows all of an older table, and nothing of a newer one. If a table has both
-    // older and newer entries, the fragment is its own: what it covers is no longer in the table.
+    // older and newer entries, the fragment is its own: the entries that it covers are no longer in
+    // the table.
     let again = mutant!(ranges_hide_covered_values_again);
     let hides = |f: &&Fragment| !again && f.sequences.first() > Some(&file.meta.largest_seq);
     let fragments = known.fragments();
@@ -116,7 +117,7 @@ fn covered(
 }
 
 impl Covered {
-    /// Adds what a part of a range covers.
+    /// Adds the bytes that a part of a range covers.
     fn add(
         &mut self,
         older: OlderTables<'_>,

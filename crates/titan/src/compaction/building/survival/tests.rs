@@ -1,6 +1,6 @@
 //! Every short history of one key, cut by snapshots in every way, with and without something below
-//! it: what the rule of readers finds in the survivors is what it found in the history, or what a
-//! filter made of that.
+//! it: the rule of readers finds in the survivors the value that it found in the history, or the
+//! one that a filter made of that.
 
 use super::{Follows, Step, Survival};
 use crate::compaction::tests::stride;
@@ -108,7 +108,7 @@ struct Job<'a> {
 struct Done {
     /// Newest first.
     survivors: Vec<Version>,
-    /// The content about which the filter was asked, and what it made of it.
+    /// The content about which the filter was asked, and the content that it made of it.
     filtered: Option<(Content, Content)>,
     steps: Vec<Step>,
 }
@@ -238,7 +238,7 @@ impl Job<'_> {
         at
     }
 
-    /// The answer of a reader who searches versions, newest first, and those below.
+    /// The answer of a reader that searches versions, newest first, and those below.
     fn read(&self, versions: &[Version], reader: u64) -> Content {
         let resolver = Resolver::new(SequenceNumber(reader));
         let has_below = self.below == Below::Value;
