@@ -1,5 +1,5 @@
-//! Checkpoints show one moment, are complete or do not exist, and do not depend on what happens to
-//! the database later.
+//! Checkpoints show one moment, are complete or do not exist, and do not depend on later changes of
+//! the database.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -264,7 +264,7 @@ fn a_batch_is_in_it_whole_or_not_at_all() {
                 (before..=after).contains(&newest),
                 "{before} {newest} {after}"
             );
-            // Counters are overwritten in turn: the newest one determines what the others are.
+            // Counters are overwritten in turn: the newest one determines the others.
             assert_eq!(first, (newest - 49..=newest).collect(), "round {round}");
             Db::destroy(&dir, &options).unwrap();
         }

@@ -151,7 +151,7 @@ fn writes_without_a_wal_are_kept_by_flushes_and_by_closing() {
     db.flush().unwrap();
     let flushed: Vec<u8> = (0..10).collect();
     assert_eq!(keys_after(&power_cut(&vfs)), flushed);
-    // Without a flush these may be lost; what was logged beside them may not.
+    // Without a flush these may be lost; logged writes beside them may not.
     (10..20).for_each(|i| put(&db, i, &unlogged));
     put(&db, 20, &WriteOptions::synced());
     let kept = keys_after(&power_cut(&vfs));
@@ -197,8 +197,8 @@ fn closing_waits_for_a_compaction_of_another_thread() {
         reached.recv().unwrap();
         let closing = scope.spawn(|| {
             db.close().unwrap();
-            // The directory is unlocked: whatever the compaction does from now on may affect
-            // another process.
+            // The directory is unlocked: any change that the compaction makes from now on may
+            // affect another process.
             vfs.journal().len()
         });
         while db.get(b"k").is_ok() {

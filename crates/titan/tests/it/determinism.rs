@@ -116,7 +116,7 @@ fn a_delayed_write_takes_simulated_time_and_no_other() {
     options.db.delayed_write_rate = 1024;
     options.default.level0_slowdown_writes_trigger = 2;
     let db = Db::open(DIR, &options).unwrap();
-    // Flushes may pass; the first compaction, which reads what they wrote, may not.
+    // Flushes may pass; the first compaction, which reads their tables, may not.
     let gate = Arc::new(Mutex::new(()));
     let shut = gate.lock();
     let hooked = Arc::clone(&gate);

@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples run as described.
 
 use std::path::Path;
 

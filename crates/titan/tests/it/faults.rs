@@ -84,7 +84,8 @@ impl Trigger {
     }
 }
 
-/// Opens what the end of the process or of the machine left, which the ledger must allow.
+/// Opens the files that the end of the process or of the machine left; the ledger must allow their
+/// state.
 fn recovers(image: &SimVfs, ledger: &Ledger, end: End) -> Result<(), CheckFailure> {
     recover(image, &Settings::jobs(2), ledger, end, ledger.now()).map(drop)
 }
@@ -121,7 +122,7 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     assert!(handle.hits() > 0, "{what}: {error}");
     vfs.clear_faults();
 
-    // Reads continue, with everything that was acknowledged and without what failed.
+    // Reads continue, with everything that was acknowledged and without the failed writes.
     assert!(
         contents(&store.db).unwrap() == *store.ledger.present(),
         "{what}"
@@ -145,7 +146,7 @@ fn survives(what: &str, fault: Fault, trigger: Trigger) {
     // Or the user resumes; the machine may stop at any point meanwhile.
     store.db.resume().unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(store.db.background_error().is_none(), "{what}");
-    // What failed is not there, and what is there is durable.
+    // The failed writes are not there, and those that are there are durable.
     store.ledger.abandon(0);
     store.ledger.push(&Op::FlushAll);
     let journal = vfs.journal();

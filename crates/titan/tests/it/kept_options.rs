@@ -1,5 +1,5 @@
-//! Options that are kept with a database: all of them come back, whatever happens in between, and
-//! what an opening states applies field by field.
+//! Options that are kept with a database: all of them come back, after any changes in between, and
+//! the fields that an opening states apply one by one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -239,7 +239,7 @@ fn what_is_stated_holds_field_by_field() {
     // None of these openings was to keep it.
     assert_eq!(load(&vfs, DIR).default.compression, CompressionType::Zstd);
 
-    // What is stated takes precedence over what is taken over.
+    // A stated option takes precedence over one that is taken over.
     let mut given = plain(&vfs);
     given.default.level0_file_num_compaction_trigger = 10;
     let db = open(&given);

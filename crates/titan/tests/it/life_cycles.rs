@@ -86,7 +86,7 @@ const DROPPED: &[Step] = &[
     Step::Drop,
 ];
 
-/// Reads of a family that must go on whatever happens to it.
+/// Reads of a family that must go on through all steps.
 struct Held {
     iterator: DbIterator,
     value: LazyValue,
@@ -145,7 +145,7 @@ fn options(vfs: &SimVfs) -> Options {
     options
 }
 
-/// A database and what must be in it.
+/// A database and the content that it must have.
 struct Life {
     store: Store,
     held: Option<Held>,

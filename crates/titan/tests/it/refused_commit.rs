@@ -1,4 +1,4 @@
-//! A commit that ends half way, in a comparator that panics: what was acknowledged stays as it was,
+//! A commit that ends half way, in a comparator that panics: acknowledged writes stay as they were,
 //! and after `resume` nothing of the commit is part of the database.
 
 use std::cmp::Ordering;

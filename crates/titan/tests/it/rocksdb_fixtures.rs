@@ -58,7 +58,7 @@ fn options(blob_compression_type: CompressionType) -> Options {
     }
 }
 
-/// The same for all families of a database, whatever its OPTIONS says about them.
+/// The same for all families of a database, regardless of its OPTIONS file.
 fn stated_for_all(mut options: Options, dir: &Path) -> Options {
     let kept = Options::load(dir).unwrap().families;
     let families = kept.into_keys().map(|name| (name, options.default.clone()));
@@ -76,7 +76,8 @@ fn every_fixture_opens_and_reads_as_rocksdb_read_it() {
         let secondary = Secondary::open(dir.path(), &options(CompressionType::None)).unwrap();
         let followed = contents(&secondary.db()).unwrap();
         assert_same_text(&as_text(&followed), &expected, &format!("{name}, followed"));
-        // The first opening replays the log, the second one reads what the first one made of it.
+        // The first opening replays the log, the second one reads the tables that the first one
+        // made of it.
         let mut before = None;
         for opening in ["first", "second"] {
             let what = format!("{name}, {opening} opening");

@@ -1,4 +1,4 @@
-//! RocksDB's own tools read what Titan wrote and write to it, and Titan reads it again.
+//! RocksDB's own tools read a database that Titan wrote and write to it, and Titan reads it again.
 //!
 //! Criteria of success: `ldb scan` ends with status 0 and prints nothing to standard error.
 //! `sst_dump` verifies checksums only on request and ends with status 0 even if it finds damage, so
@@ -495,8 +495,8 @@ fn rocksdb_takes_options_from_our_file() {
         let mut section = log.split("Options for column family [").skip(1);
         let section = section.find(|s| s.starts_with(&format!("{name}]")));
         let section = section.unwrap_or_else(|| panic!("{name} is not in {log}"));
-        // Not `enable_blob_files`: the tool sets that from its own arguments, whatever the file
-        // says.
+        // Not `enable_blob_files`: the tool sets that from its own arguments, regardless of the
+        // file.
         for (option, value) in [
             ("Options.write_buffer_size", "65536"),
             ("Options.level0_file_num_compaction_trigger", "3"),

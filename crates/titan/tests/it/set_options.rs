@@ -17,7 +17,7 @@ fn options_files(vfs: &SimVfs) -> usize {
 #[test]
 fn a_change_applies_is_kept_and_is_all_or_nothing() {
     let vfs = SimVfs::new();
-    // Openings take over what is kept.
+    // Openings take over the options kept.
     let plain = options(&vfs, ColumnFamilyOptions::default());
     let db = open(&plain);
     db.set_options(&[("min_blob_size", "100"), ("compression", "kZSTD")])
@@ -232,8 +232,8 @@ fn a_damaged_value_stays_where_it_is_and_harms_no_other() {
     close_and_check(db, &plain);
 }
 
-/// Some bits of a blob file's header say that it is of a later version, or has what Titan does not
-/// read.
+/// Some bits of a blob file's header say that it is of a later version, or has features that Titan
+/// does not read.
 #[test]
 fn damage_that_looks_like_another_format_stops_no_job() {
     for offset in 0..30 {
@@ -357,7 +357,7 @@ fn options_of_the_database_change_and_are_kept() {
         (loaded.block_cache_size, loaded.delayed_write_rate)
     };
     assert_eq!(load(&crashed), (1 << 20, 2 << 20));
-    // Defaults replace what was kept, too.
+    // Defaults replace the options kept, too.
     let default = DbOptions::default();
     for (name, value) in [
         ("block_cache_size", default.block_cache_size.to_string()),

@@ -1,4 +1,4 @@
-//! The report on space: its numbers agree with the directory and with what the test wrote.
+//! The report on space: its numbers agree with the directory and with the writes of the test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn compact(db: &Db) {
     db.compact_range(None, None, &Default::default()).unwrap();
 }
 
-/// The report of a database without running jobs, after checking what always holds.
+/// The report of a database without running jobs, after a check of its invariants.
 fn report(db: &Db, vfs: &SimVfs) -> SpaceReport {
     db.wait_idle().unwrap();
     let report = db.space_report().unwrap();
@@ -261,7 +261,7 @@ fn snapshots_are_named_with_their_age() {
     assert_eq!((new.count, new.sequence), (1, Some(later.sequence())));
     assert_eq!((old.pinned_blob_bytes, new.pinned_blob_bytes), (0, 0));
 
-    // Only the old snapshot sees what the compaction has to preserve.
+    // Only the old snapshot sees the values that the compaction has to preserve.
     compact(&db);
     let told = report(&db, &vfs);
     let values = KEYS as u64 * RECORD;

@@ -24,7 +24,7 @@ fn expected_of(fixture: &Path) -> PathBuf {
     PathBuf::from(format!("{}.expected.tsv", fixture.display()))
 }
 
-/// The fixtures, oldest first, with what must be read from each.
+/// The fixtures, oldest first, with the content that must be read from each.
 fn fixtures() -> Vec<(PathBuf, String)> {
     let numbered = (1..).map(|n| place().join(format!("format-{n}")));
     let existing = numbered.take_while(|dir| dir.exists());
@@ -38,8 +38,8 @@ fn fixtures() -> Vec<(PathBuf, String)> {
     fixtures
 }
 
-/// Options of the families of a fixture. Nothing is compacted but on request, so that what is in
-/// the fixture does not depend on when jobs run.
+/// Options of the families of a fixture. Nothing is compacted but on request, so that the content
+/// of the fixture does not depend on the times of jobs.
 fn family() -> ColumnFamilyOptions {
     ColumnFamilyOptions {
         disable_auto_compactions: true,
@@ -87,7 +87,7 @@ fn write_all_formats(dir: &Path) -> Db {
     put(&dropped, 0..5, 0, 300);
     dropped.flush().unwrap();
     db.drop_column_family(&dropped).unwrap();
-    // Garbage that is not collected, and what a snapshot sees of it.
+    // Garbage that is not collected, and the part that a snapshot sees.
     put(&db, 50..60, 4, 500);
     let snapshot = db.snapshot();
     put(&db, 50..60, 5, 300);
@@ -154,7 +154,7 @@ fn write_all_formats(dir: &Path) -> Db {
     db
 }
 
-/// Asserts that a directory has what `write_all_formats` writes.
+/// Asserts that a directory has the files that `write_all_formats` writes.
 fn has_all_formats(dir: &Path, what: &str) {
     let mut kinds = std::collections::BTreeSet::new();
     for file in files(dir) {

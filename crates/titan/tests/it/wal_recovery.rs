@@ -1,5 +1,5 @@
-//! Damage in WAL files: what had been synced is never lost silently, and nothing that can be read
-//! is deleted. The campaign `wal_damage` varies the place and the form of the damage.
+//! Damage in WAL files: synced writes are never lost silently, and nothing that can be read is
+//! deleted. The campaign `wal_damage` varies the place and the form of the damage.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use titan_tools::{RepairTo, check, repair};
 
 use crate::support::{DIR, files, key, manual, options};
 
-/// Notes what an opening says of damage.
+/// Notes an opening's report of damage.
 #[derive(Default)]
 struct Heard(Mutex<Option<WalDamageEvent>>);
 
@@ -152,7 +152,8 @@ fn damage_of_what_was_not_synced_ends_the_log_and_what_follows_is_kept() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-/// The end of the log of a closed database says what the next group says in one that goes on.
+/// The end of the log of a closed database says how far it was synced, as the next group does in
+/// one that goes on.
 #[test]
 fn the_last_write_before_closing_is_known_to_be_synced() {
     let vfs = SimVfs::new();
@@ -222,7 +223,8 @@ fn a_newest_log_that_is_missing_is_missed() {
     assert_eq!(present(&opened.unwrap(), 2), [true, false]);
 }
 
-/// The first record names the file before; others say what was synced. They have no operations.
+/// The first record names the file before; others say how far the log was synced. They have no
+/// operations.
 #[test]
 fn a_damaged_record_without_operations_costs_nothing() {
     let vfs = SimVfs::new();
@@ -321,7 +323,7 @@ fn a_damaged_log_without_operations_costs_nothing() {
     (1..4).for_each(|n| put(&db, n, true));
     let image = killed(&vfs);
     let logs = files(&image, DIR, ".log");
-    // The first value also flushed what there was.
+    // The first value also flushed the writes before.
     assert_eq!(logs.len(), 5);
     for log in &logs[1..4] {
         let log = format!("{DIR}/{log}");

@@ -1,5 +1,5 @@
-//! Memory, counted by the allocator of this program: closing a database returns all of it, and what
-//! the metrics say of caches and memtables agrees with what is allocated.
+//! Memory, counted by the allocator of this program: closing a database returns all of it, and the
+//! metrics of caches and memtables agree with the memory allocated.
 //!
 //! The tests run one at a time, since all threads of a process share the counter. What is compared
 //! are numbers of bytes, never times.

@@ -1,4 +1,4 @@
-//! Collectors of table properties: what they report is what the tables have, it stays with them,
+//! Collectors of table properties: the tables have the properties that they report and keep them,
 //! and garbage that they report is compacted when its moment has come.
 
 use std::collections::BTreeMap;
@@ -315,7 +315,7 @@ impl TablePropertiesCollectorFactory for Dropping {
 /// row.
 #[derive(Clone, Default)]
 struct Versions {
-    /// Whether the filter drops what is garbage.
+    /// Whether the filter drops garbage.
     drops: bool,
     moment: Arc<AtomicUsize>,
 }
@@ -466,7 +466,7 @@ fn what_is_garbage_from_a_moment_on_goes_when_the_moment_comes() {
         db.wait_idle().unwrap();
         let left = count(&db);
         assert!(left < all / 2, "{left} of {all} of {len} bytes are left");
-        // Moments do not go back, and what was compacted is not compacted again.
+        // Moments do not go back, and compacted tables are not compacted again.
         let compactions = || db.statistics().compactions();
         let before = compactions();
         db.advance_garbage_moment(2);

@@ -1,4 +1,4 @@
-//! The commit hook and the barrier: what a copy needs that is never older than the database.
+//! The commit hook and the barrier: the needs of a copy that is never older than the database.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +24,7 @@ struct Copy {
     contents: Mutex<Contents>,
     /// The number that the next operation must have, once one has been seen.
     next: AtomicU64,
-    /// The database, whose readers must not see what the hook has not seen.
+    /// The database, whose readers must not see writes that the hook has not seen.
     db: OnceLock<Db>,
     violations: AtomicU64,
     bypasses: Mutex<Vec<(ColumnFamilyId, u64)>>,
@@ -285,7 +285,7 @@ fn a_hook_that_panics_is_not_called_again_and_harms_no_commit() {
     }
 }
 
-/// Calls what would wait for the commit that calls it.
+/// Calls functions that would wait for the commit that calls it.
 #[derive(Default)]
 struct Reenters {
     db: OnceLock<Db>,

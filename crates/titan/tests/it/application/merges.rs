@@ -1,6 +1,6 @@
 //! Merge operators: reads, flushes and compactions against a model, with separated values,
-//! snapshots, range deletions and reopenings; what an operator that is missing, other or broken
-//! does.
+//! snapshots, range deletions and reopenings; the effect of an operator that is missing, other or
+//! broken.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn force(db: &Db) {
     db.compact_range(None, None, &bottommost).unwrap();
 }
 
-/// Every way of reading finds what the model has.
+/// Every way of reading finds the content of the model.
 fn assert_reads(db: &Db, options: &ReadOptions, model: &Model, what: &str) {
     let keys: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
     let many = db.multi_get_with(&keys, options);

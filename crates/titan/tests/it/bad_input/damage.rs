@@ -239,8 +239,8 @@ fn the_last_bytes_of_a_manifest_matter_too() {
     }
 }
 
-/// RocksDB's records do not say what was durable before them. A record that is complete was written
-/// as a whole, whatever a crash may have cut off after it.
+/// RocksDB's records do not say how far the file was durable before them. A record that is complete
+/// was written as a whole, even if a crash has cut off bytes after it.
 #[test]
 fn the_last_record_of_a_rocksdb_manifest_is_not_taken_for_a_torn_one() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
@@ -275,8 +275,8 @@ fn the_last_record_of_a_rocksdb_manifest_is_not_taken_for_a_torn_one() {
         std::fs::remove_file(dir.path().join("LOCK")).unwrap();
         assert_eq!(listing(dir.path()), before, "{what}");
     };
-    // The checksum, and what it covers. A length beyond the end of the file looks like a torn
-    // record.
+    // The checksum, and the bytes that it covers. A length beyond the end of the file looks like a
+    // torn record.
     for at in (last..last + 4).chain(last + 7..content.len()) {
         is_noticed(&|bytes| bytes[at] ^= 1, &format!("byte {at}"));
     }

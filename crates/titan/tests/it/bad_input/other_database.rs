@@ -1,4 +1,4 @@
-//! Snapshots and handles of one database are refused by another, whatever their numbers are.
+//! Snapshots and handles of one database are refused by another, with any numbers.
 
 use titan::{
     ColumnFamilyId, ColumnFamilyOptions, Db, Error, ErrorKind, Options, ReadOptions, Result,
@@ -51,7 +51,7 @@ fn a_snapshot_of_another_database() {
     assert_eq!(b.get_with(b"k", &own).unwrap().as_deref(), Some(&b"v"[..]));
 
     // A later opening of the same directory continues the sequence numbers, but compactions may
-    // have dropped what the snapshot saw.
+    // have dropped entries that the snapshot saw.
     b.close().unwrap();
     drop(b);
     let b = database(&dirs[1]);

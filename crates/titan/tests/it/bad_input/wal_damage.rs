@@ -1,4 +1,4 @@
-//! Damaged WAL files: a prefix of what was written is recovered, over all families.
+//! Damaged WAL files: a prefix of the writes is recovered, over all families.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -70,7 +70,7 @@ fn a_listener_that_panics_stops_nothing() {
     assert_eq!(failed.kind(), ErrorKind::CompactionFilter);
     failing.0.store(false, Ordering::SeqCst);
     assert!(db.background_error().is_none());
-    // A failure is what it is without the listener.
+    // A failure is the same as without the listener.
     vfs.inject(Fault::on([OpKind::Create]).path("*.sst").times(1));
     db.put(b"k", b"v").unwrap();
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::WritesStopped);

@@ -1,5 +1,5 @@
-//! Families whose writes are stalled for one cause or several, and that are dropped meanwhile: what
-//! listeners are notified of, and what the metrics say.
+//! Families whose writes are stalled for one cause or several, and that are dropped meanwhile: the
+//! notifications of listeners, and the metrics.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ fn stallable() -> ColumnFamilyOptions {
     }
 }
 
-/// A database whose default family collects nothing, so that it is never delayed for space, and
-/// what its listener is notified of. There are threads enough for a job of each of some families.
+/// A database whose default family collects nothing, so that it is never delayed for space, and the
+/// notifications of its listener. There are threads enough for a job of each of some families.
 fn database(vfs: &SimVfs) -> (Db, Arc<Changes>) {
     let changes = Arc::new(Changes::default());
     let mut options = options(vfs, manual());
@@ -124,7 +124,7 @@ fn is_created_table(call: &Call<'_>) -> bool {
     call.kind == OpKind::Create && is_of_table(call)
 }
 
-/// Compactions read what flushes have written.
+/// Compactions read tables that flushes have written.
 fn is_read_table(call: &Call<'_>) -> bool {
     call.kind == OpKind::Open && is_of_table(call)
 }
@@ -170,7 +170,7 @@ fn the_stall_of_a_dropped_family_ends_for_listeners() {
             eventually("a job", || gate.waiting.load(Ordering::SeqCst) > 0);
             eventually("the change", || !changes.all().is_empty());
             db.drop_column_family(&family).unwrap();
-            // Before the call returned, and whatever the job still does.
+            // Before the call returned, and regardless of the job's further steps.
             assert_eq!(changes.all(), [(family.id(), stall), (family.id(), NORMAL)]);
             put_at_once(&db).unwrap();
             gate.open();
@@ -277,8 +277,8 @@ fn bytes_to_compact_count_before_space_and_space_counts_again_after_them() {
     };
     let (db, changes) = database(&vfs);
     let family = db.create_column_family("collecting", collecting).unwrap();
-    // Most of each blob file becomes garbage: more than a half of what small databases may have
-    // beyond their live data.
+    // Most of each blob file becomes garbage: more than a half of the bytes that small databases
+    // may have beyond their live data.
     let collections = shut_at(&vfs, |c| {
         c.kind == OpKind::Create && c.path.extension().is_some_and(|e| e == "blobmap")
     });

@@ -113,7 +113,7 @@ fn writes_slow_down_and_stop_with_the_files_of_level_0() {
     );
     options.db.listeners.push(stalls.clone());
     let db = open(&options);
-    // Flushes may pass; the first compaction, which reads what they wrote, may not.
+    // Flushes may pass; the first compaction, which reads their tables, may not.
     let gate = Gate::shut_at(&vfs, |c| c.kind == OpKind::Open && is_of_table(c));
     let fill = |i: usize| {
         db.put(&key(0), &value(i, 50)).unwrap();

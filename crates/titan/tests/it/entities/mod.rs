@@ -1,4 +1,4 @@
-//! Values with columns: what was written is read, whatever happens to it, and the values that
+//! Values with columns: written entities are read back through any operations, and the values that
 //! RocksDB keeps in blob files are neither lost nor counted wrongly.
 
 mod model;
@@ -44,7 +44,7 @@ fn default_of(columns: &Columns) -> &[u8] {
     columns.get(&b""[..]).map_or(b"", Vec::as_slice)
 }
 
-/// Every way of reading finds what the model has. `keys` are those that there may be.
+/// Every way of reading finds the content of the model. `keys` are those that there may be.
 fn assert_reads(
     family: &ColumnFamily,
     options: &ReadOptions,

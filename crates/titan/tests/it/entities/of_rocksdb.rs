@@ -97,7 +97,8 @@ fn columns_are_what_was_written() {
     }
 }
 
-/// Opening for writing, a checkpoint, and whatever counts pointers, keep the files of the columns.
+/// Opening for writing, a checkpoint, and all code that counts pointers, keep the files of the
+/// columns.
 #[test]
 fn what_columns_point_to_is_no_garbage() {
     let dir = copy(&fixture());
@@ -225,7 +226,7 @@ impl CompactionFilter for Filter {
     fn filter(&mut self, entry: &FilterEntry<'_>) -> Result<Decision> {
         let value = entry.value().fetch()?;
         assert_eq!(entry.stored_len(), value.len() as u64);
-        // A later compaction sees what this one leaves.
+        // A later compaction sees the values that this one leaves.
         let mut seen = self.0.lock().unwrap();
         let first = seen.entry(entry.key().to_vec());
         first.or_insert_with(|| value.to_vec());
@@ -273,8 +274,8 @@ fn a_filter_sees_and_changes_the_default_column() {
     assert_sound(dir.path(), &options);
 }
 
-/// Entities of both versions expire, no earlier than they should, with what their columns point to.
-/// Nothing is read for that.
+/// Entities of both versions expire, no earlier than they should, with the blob records of their
+/// columns. Nothing is read for that.
 #[test]
 fn entities_have_a_time_to_live() {
     const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);

@@ -15,7 +15,7 @@ use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 use super::{elsewhere, in_env};
 use crate::support::{Hopeless, eventually, key, value};
 
-/// With two threads: what keeps them would keep everything.
+/// With two threads: jobs that occupy both would block everything.
 fn small_env() -> Env {
     Env::new(EnvOptions {
         max_background_jobs: 2,
@@ -171,7 +171,7 @@ fn a_database_that_is_closed_in_its_own_job_gives_its_directory_free() {
     is_closed_in_its_own_job(WriteOptions::default());
 }
 
-/// Closing flushes what no log has, and so waits for the flush that it is called in.
+/// Closing flushes writes that no log has, and so waits for the flush that calls it.
 #[test]
 fn a_database_with_unlogged_writes_may_be_closed_in_its_own_job() {
     is_closed_in_its_own_job(WriteOptions {

@@ -206,7 +206,7 @@ fn closing_does_not_wait_for_a_long_filter_to_see_all_entries() {
     close_and_check(db, &plain);
 }
 
-/// Calls what would wait for the job that calls it.
+/// Calls functions that would wait for the job that calls it.
 struct Reenters {
     db: Arc<OnceLock<Db>>,
     kinds: Arc<Mutex<Vec<Result<(), ErrorKind>>>>,

@@ -1,5 +1,5 @@
-//! Compaction filters: what they decide is what readers find, garbage is exact, and a filter that
-//! fails loses nothing.
+//! Compaction filters: readers find the results of their decisions, garbage is exact, and a filter
+//! that fails loses nothing.
 
 mod failures;
 mod merges;

@@ -1,5 +1,5 @@
-//! Random operations with a filter, compared with a map: at any time a key has its value or what
-//! the filter makes of it, and after a compaction of everything exactly the latter.
+//! Random operations with a filter, compared with a map: at any time a key has its value or the one
+//! that the filter makes of it, and after a compaction of everything exactly the latter.
 
 use std::collections::BTreeMap;
 

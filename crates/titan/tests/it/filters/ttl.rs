@@ -113,7 +113,7 @@ fn what_waits_in_a_memtable_expires_without_any_further_write() {
     assert!((0..20).all(|n| !alive(&db, n)));
     assert!(alive(&db, 20));
     assert_eq!(flushes(), 1);
-    // What was flushed with them expires in its table, and what is written next in its memtable.
+    // The value flushed with them expires in its table, and the one written next in its memtable.
     db.put(&key(21), &value(21, 500)).unwrap();
     for step in 0..10 {
         assert!(alive(&db, 21), "{step}");
@@ -168,7 +168,7 @@ fn a_value_is_gone_in_time_from_every_level() {
     }
 }
 
-/// A filter that flushes do not ask sees what was in a memtable once it is in a table.
+/// A filter that flushes do not ask sees the entries of a memtable once they are in a table.
 #[test]
 fn every_filter_with_revisits_sees_what_waits_in_a_memtable() {
     use titan::{CompactionFilter, CompactionFilterFactory, FilterContext, Revisit};
@@ -237,7 +237,7 @@ fn what_was_there_before_counts_from_when_its_table_was_written() {
     close_and_check(db, &options);
 }
 
-/// A filter that keeps what is old must not cause compactions without end.
+/// A filter that keeps old values must not cause compactions without end.
 #[test]
 fn tables_are_not_rewritten_for_ever() {
     use titan::{CompactionFilter, CompactionFilterFactory, FilterContext, Revisit};

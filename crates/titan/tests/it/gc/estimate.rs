@@ -1,5 +1,5 @@
-//! Shadowed data is reported as it is, whatever shadows it, and its space is given back once the
-//! database is idle.
+//! Shadowed data of every cause is reported as it is, and its space is given back once the database
+//! is idle.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn usage(db: &Db) -> SpaceUsage {
     db.space_report().unwrap().total
 }
 
-/// The reported estimate, and what a full compaction then finds.
+/// The reported estimate, and the bytes that a full compaction then finds.
 fn estimate_and_truth(db: &Db) -> (u64, u64) {
     let before = usage(db);
     db.compact_range(None, None, &Default::default()).unwrap();
@@ -87,7 +87,7 @@ fn a_range_deletion_hides_what_it_covers() {
     let delete = |from, to| db.delete_range(&key(from), &key(to)).unwrap();
     // A whole table, and parts of its neighbours.
     delete(60, 240);
-    // What is covered already is not counted again, whatever covers it.
+    // Covered entries are not counted again for any later entry or range.
     put(&db, (70..80).step_by(2), LEN);
     delete(150, 180);
     db.flush().unwrap();
@@ -95,7 +95,8 @@ fn a_range_deletion_hides_what_it_covers() {
     put(&db, (90..100).step_by(2), LEN);
     delete(50, 110);
     db.flush().unwrap();
-    // Five more before what was covered, and the five put first. Those put now never got to a file.
+    // Five more before the covered entries, and the five put first. Those put now never got to a
+    // file.
     assert_eq!(usage(&db).shadowed_blob_bytes, 100 * RECORD);
     delete(0, 1000);
     db.flush().unwrap();

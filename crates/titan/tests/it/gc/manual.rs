@@ -1,4 +1,4 @@
-//! Collections that a user requests: what they free, and what may happen meanwhile.
+//! Collections that a user requests: the space that they free, and other operations meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -443,8 +443,8 @@ fn users_and_what_is_due_collect_at_once() {
             }
             done.store(true, Ordering::SeqCst);
         });
-        // A compaction that is still running pins the version it began with, and what is live
-        // there.
+        // A compaction that is still running pins the version it began with, and the records that
+        // are live there.
         db.wait_idle().unwrap();
         db.collect_garbage(None, None, &everything()).unwrap();
         assert_eq!(garbage(&db), 0, "seed {seed}");

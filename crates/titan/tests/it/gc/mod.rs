@@ -107,7 +107,8 @@ fn what_lives_is_moved_and_found_by_everybody() {
     for round in 4..6 {
         write(&db, &mut model, round, 3);
     }
-    // No snapshot keeps what this iterator sees: only the version that it pins refers to it.
+    // No snapshot keeps the entries that this iterator sees: only the version that it pins refers
+    // to them.
     let between = model.clone();
     let mut unkept = db.iter(&ReadOptions::default()).unwrap();
     for round in 6..9 {

@@ -95,7 +95,7 @@ impl Machine {
         };
         let journal = self.vfs.journal();
         self.vfs = journal.crash_at(journal.len(), &loss);
-        // The new file system does not see what the old database does when it is dropped.
+        // The new file system does not see the writes of the old database when that is dropped.
         self.store = None;
         self.events.take();
         self.journal = 0;

@@ -128,7 +128,7 @@ fn writes_direct(vfs: &SimVfs, db: &Db, round: usize) -> (bool, bool, bool) {
         .unwrap();
     let compaction = any();
     // The thread that reads files into the cache may look at the version before the compaction: a
-    // collection leaves alone what that pins.
+    // collection leaves alone the files that this version pins.
     eventually("the end of older versions", || {
         db.space_report().unwrap().total.pinned_blob_bytes == 0
     });

@@ -79,7 +79,7 @@ fn readers_share_a_database_without_a_lock_file() {
     Db::open(dir.path(), &options()).unwrap();
 }
 
-/// Moves `here` away and puts a copy of it in its place, as somebody does who restores a backup.
+/// Moves `here` away and puts a copy of it in its place, as a restore of a backup does.
 fn swap(here: &Path, there: &Path) {
     std::fs::rename(here, there).unwrap();
     std::fs::create_dir(here).unwrap();

@@ -190,8 +190,8 @@ impl PrefixExtractor for Unstable {
     }
 }
 
-/// Filters that are wrong, since the extractor has changed, harm only those who read by prefix:
-/// they do not tell others that keys are dead which they did not look at.
+/// Filters that are wrong, since the extractor has changed, harm only readers by prefix: such a
+/// reader does not tell others that keys are dead that it has not seen.
 #[test]
 fn reads_without_a_prefix_do_not_depend_on_filters() {
     for by_iterator in [false, true] {

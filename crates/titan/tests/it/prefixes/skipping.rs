@@ -1,4 +1,4 @@
-//! Skipping what begins with a prefix, whatever the family's extractor is.
+//! Skipping keys that begin with a prefix, with any extractor of the family.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,5 +1,5 @@
-//! Calls of one thread: lengths, readers of all kinds, refusals, and what other parts of the
-//! database learn.
+//! Calls of one thread: lengths, readers of all kinds, refusals, and the reports to other parts of
+//! the database.
 
 use std::error::Error as _;
 use std::io::{self, Read};

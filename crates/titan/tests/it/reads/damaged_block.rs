@@ -48,7 +48,8 @@ fn damage(path: &std::path::Path, places: &[usize]) {
     std::fs::write(path, content).unwrap();
 }
 
-/// Scans, and seeks the key after what cannot be read each time. What was found, and the errors.
+/// Scans, and after each error seeks the key after the last unreadable one. Returns the keys found,
+/// and the errors.
 fn scan(db: &Db) -> (BTreeSet<Vec<u8>>, Vec<Error>) {
     let (mut found, mut errors) = (BTreeSet::new(), Vec::<Error>::new());
     let mut from = Vec::new();

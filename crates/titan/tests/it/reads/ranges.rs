@@ -43,7 +43,7 @@ fn any_bound(rng: &mut Rng) -> Bound<Vec<u8>> {
     }
 }
 
-/// A database and what it has, in its order.
+/// A database and its content, in its order.
 struct World {
     db: Db,
     order: Arc<dyn Comparator>,

@@ -119,7 +119,7 @@ fn a_pop_steps_over_few_dead_entries_where_values_have_a_time_to_live() {
         let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(4));
         let options = living(&vfs, &clock);
         let db = open(&options);
-        // It keeps as tombstones what expires.
+        // It keeps expired values as tombstones.
         let snapshot = db.snapshot();
         put(&db, 0..3000);
         db.flush().unwrap();
@@ -244,7 +244,7 @@ fn a_key_that_was_written_often_is_found_with_few_steps() {
     }
 }
 
-/// A snapshot sees what it saw, also in what is dead for others.
+/// A snapshot sees the values that it saw, also in ranges that are dead for others.
 #[test]
 fn a_snapshot_sees_what_was_popped_since() {
     let vfs = SimVfs::new();

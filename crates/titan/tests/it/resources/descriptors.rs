@@ -86,7 +86,8 @@ fn many_values_are_read_from_more_files_than_may_be_open() {
             model.get(*key).map(Vec::as_slice)
         );
     }
-    // A scan that is under way, with all that it has read ahead, leaves jobs what they need.
+    // A scan that is under way, with all that it has read ahead, leaves jobs the descriptors that
+    // they need.
     let mut it = db.iter(&ReadOptions::default()).unwrap();
     it.seek_to_first().unwrap();
     for n in 0..model.len() {
@@ -129,7 +130,7 @@ fn iterators_that_hold_too_many_tables_are_told_and_take_nothing_from_jobs() {
         ..manual()
     };
     let mut options = options(&vfs, family);
-    // What one iterator needs is not subject to what is kept open for speed.
+    // The files that one iterator needs are not subject to the limit of those kept open for speed.
     options.db.max_open_files = 16;
     let db = open(&options);
     for n in 0..30 {
@@ -188,7 +189,7 @@ impl EventListener for Postponed {
     }
 }
 
-/// The limit is exceeded from one moment on, whatever is open then.
+/// The limit is exceeded from one moment on, regardless of the files open then.
 #[test]
 fn writers_get_an_error_while_nothing_can_be_opened_and_go_on_afterwards() {
     let vfs = SimVfs::new();
@@ -204,7 +205,7 @@ fn writers_get_an_error_while_nothing_can_be_opened_and_go_on_afterwards() {
     let mut model = Model::new();
     let mut refused = 0;
     for round in 0..6 {
-        // Every other time only what jobs write cannot be opened.
+        // Every other time only the output of jobs cannot be opened.
         let fault = match round % 2 {
             0 => Fault::on([OpKind::Create, OpKind::Open, OpKind::SyncDir]),
             _ => Fault::on([OpKind::Create]).path("*.blob"),
@@ -274,7 +275,8 @@ fn a_full_manifest_is_used_on_while_no_other_can_be_started() {
             let outcome = db.flush();
             if let Err(e) = outcome {
                 assert!(failing == "/db" && fault.hits() > 0, "{e}");
-                // The one after CURRENT has been renamed: what is in force is not known.
+                // The one after CURRENT has been renamed: it is not known which MANIFEST is in
+                // force.
                 assert_eq!(e.kind(), ErrorKind::WritesStopped, "{e}");
                 db.resume().unwrap();
             }
@@ -330,15 +332,15 @@ fn a_view_says_before_it_reads_how_many_files_it_needs() {
     vfs.set_max_open_files(None);
     let view = Secondary::open(DIR, &options).unwrap();
     assert_eq!(view.db().get(b"key").unwrap().unwrap(), value(29, 2000));
-    // What is held open already can be read all at once, whatever the limit.
+    // Files that are held open already can be read all at once, under any limit.
     limit(&vfs, 16);
     let mut it = view.db().iter(&ReadOptions::default()).unwrap();
     it.seek_to_first().unwrap();
     assert_eq!(it.value().unwrap(), value(29, 2000));
 }
 
-/// A short history under every limit: each call succeeds or says what was missing, writes never
-/// stop for good, and what was acknowledged is there once there are descriptors again.
+/// A short history under every limit: each call succeeds or says that descriptors were missing,
+/// writes never stop for good, and acknowledged writes are there once there are descriptors again.
 #[test]
 fn a_history_survives_every_number_of_descriptors() {
     let mut served = 0;

@@ -1,4 +1,5 @@
-//! A device that is full: what can still be deleted, opened and resumed, and what jobs leave alone.
+//! A device that is full: the deletions, openings and resumes that still work, and the room that
+//! jobs leave alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,8 +79,8 @@ fn full(vfs: &SimVfs) -> u32 {
     filled
 }
 
-/// There is no room for a table of what the log has, so the memtable stays with the log, and what
-/// the user deletes makes room.
+/// There is no room for a table of the log's entries, so the memtable stays with the log, and the
+/// user's deletions make room.
 #[test]
 fn a_full_database_can_be_opened_and_emptied() {
     let vfs = SimVfs::new();
@@ -213,8 +214,8 @@ fn kept_logs_are_replayed_again_after_any_crash() {
     assert_eq!(logs, 1);
 }
 
-/// The process before could not sync its log. The kernel takes what it holds for written, and an
-/// opening that keeps the log relies on it.
+/// The process before could not sync its log. The kernel takes the bytes that it holds for written,
+/// and an opening that keeps the log relies on it.
 #[test]
 fn kept_logs_are_durable_also_after_a_sync_that_failed_in_the_process_before() {
     let vfs = SimVfs::new();

@@ -155,7 +155,8 @@ fn many_idle_families_keep_no_more_wal_files_than_one() {
     db.wait_idle().unwrap();
     let wal = db.metrics().wal_bytes;
     assert!(wal < 512 << 10, "{wal} bytes of WAL left");
-    // The report has it beside what it may be, and what `max_space_amp` allows the other files.
+    // The report has it beside its bound, and the bytes that `max_space_amp` allows the other
+    // files.
     let report = db.space_report().unwrap();
     let bound = report.bound.unwrap();
     assert_eq!(bound.wal_bytes, 256 << 10);
@@ -288,7 +289,7 @@ fn what_is_written_in_order_is_written_once() {
     assert!(!entries.valid());
 
     // Overlapping tables are merged, since level 0 and the base level cannot keep all of the data
-    // beside what is below, and the newer value wins.
+    // beside the tables below, and the newer value wins.
     for n in 0..30_000 {
         db.put(&key(n), &value(n + 1, 1000)).unwrap();
     }

@@ -81,7 +81,7 @@ fn stride(usual: usize) -> usize {
     }
 }
 
-/// A database with worlds, and what its readers must find.
+/// A database with worlds, and the results that its readers must have.
 struct Run<'a> {
     worlds: &'a Worlds,
     db: Db,

@@ -1,4 +1,4 @@
-//! The level decides what is counted and timed, and may change at any time.
+//! The level decides on the events that are counted and timed, and may change at any time.
 
 use titan::{Db, ReadOptions, StatsLevel, WriteOptions};
 use titan_testkit::sim::SimVfs;

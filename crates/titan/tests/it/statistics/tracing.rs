@@ -11,7 +11,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::{at_level, filled};
 
-/// Lines of what was recorded on one thread.
+/// Lines of the events recorded on one thread.
 #[derive(Clone, Default)]
 struct Recorded(Arc<Mutex<Vec<String>>>);
 
