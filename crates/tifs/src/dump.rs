@@ -1,7 +1,7 @@
 //! A volume as a stream of bytes: for backups, and for moving to another store.
 //!
 //! A dump has all keys and values of a volume as of one moment, so nothing is lost: attributes,
-//! times, holes, links, and also what is yet to be deleted.
+//! times, holes, links, and also data that is yet to be deleted.
 //!
 //! ```text
 //! magic     "TiFSdump"                                8 bytes
@@ -15,7 +15,7 @@
 //!           XXH3 of everything before this field      8 bytes, little-endian
 //! ```
 //!
-//! The superblock comes last, and a load stores it last: what was loaded in part is no volume.
+//! The superblock comes last, and a load stores it last: a dump loaded in part is no volume.
 
 use std::io::{Read, Write};
 
@@ -259,7 +259,7 @@ impl Checked<&mut dyn Read> {
         Ok(bytes)
     }
 
-    /// Compares what was read with the end of the dump, which is the end of the stream.
+    /// Compares the records read with the end of the dump, which is the end of the stream.
     fn check_end(&mut self) -> Result<()> {
         let records = self.number()?;
         let sum = self.hash.digest();

@@ -44,8 +44,8 @@ impl Error {
         Error::new(Errno::INTR, "interrupted")
     }
 
-    /// The store has dropped what a transaction reads, which was replaced since: `EAGAIN`. A new
-    /// transaction may succeed.
+    /// The store has dropped values that a transaction reads, which were replaced since: `EAGAIN`.
+    /// A new transaction may succeed.
     pub fn outdated() -> Self {
         Error::new(Errno::AGAIN, OUTDATED)
     }
@@ -131,7 +131,8 @@ fn advice(error: &titan::Error) -> &'static str {
     }
 }
 
-/// The failure that stopped writes, if that is what the error says, or else the error itself.
+/// The failure that stopped writes, if the error is that writes are stopped, or else the error
+/// itself.
 fn stopped_by(error: &titan::Error) -> &titan::Error {
     let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<titan::Error>());
     match source {

@@ -191,7 +191,7 @@ pub const NAME_MAX: usize = 255;
 /// The longest target of a symbolic link, in bytes.
 pub const TARGET_MAX: usize = 4095;
 
-/// The longest file, in bytes: what the kernel allows. It refuses longer ones itself, before it
+/// The longest file, in bytes, that the kernel allows. It refuses longer ones itself, before it
 /// takes a write into its cache.
 pub const SIZE_MAX: u64 = i64::MAX as u64;
 
@@ -289,9 +289,9 @@ macro_rules! calls {
             fn sync(&self) -> Result<()>;
 
             /// Lists a directory from a place on: 0, or any [`ListedEntry::next`] that it had.
-            /// Calls `entry` for each name until it returns false or there are no more. Places stay
-            /// what they are, whatever is created and removed, and also after the volume was
-            /// closed: a name that stays is listed once.
+            /// Calls `entry` for each name until it returns false or there are no more. Places do
+            /// not change when names are created and removed, nor when the volume is closed: a name
+            /// that stays is listed once.
             ///
             /// # Errors
             /// `EINVAL` if it is no place of the directory, such as that of a name that was removed

@@ -7,13 +7,13 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::SystemTime;
 
-/// Writes a line with the time and a message about what happened to a mount.
+/// Writes a line with the time and a message about an event of a mount.
 pub fn record(message: impl Display) {
     let when = humantime::format_rfc3339_millis(SystemTime::now());
     say(format_args!("{when} {message}"));
 }
 
-/// Writes a line with a message, if that is possible: what a command says before it ends.
+/// Writes a line with a message, if that is possible: the last message of a command.
 pub fn say(message: impl Display) {
     let line = format!("tifs: {message}\n");
     // One write, so that lines of several threads do not mix.

@@ -1,7 +1,7 @@
 //! The `tifs` command: makes, mounts and unmounts volumes.
 //!
-//! One file per command in `command/`. As `mount.tifs` the same program is what `mount` and
-//! `/etc/fstab` call. Exit status: 0 done, 1 failed, 2 wrong usage.
+//! One file per command in `command/`. `mount` and `/etc/fstab` call the same program, as
+//! `mount.tifs`. Exit status: 0 done, 1 failed, 2 wrong usage.
 
 mod command;
 

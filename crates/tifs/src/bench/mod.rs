@@ -109,7 +109,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // The measurement has its result; what is left is seen by whoever looks.
+        // The measurement has its result; the user can see files that are left.
         let _: io::Result<()> = std::fs::remove_dir_all(&self.0);
     }
 }

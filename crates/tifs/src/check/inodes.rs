@@ -214,7 +214,7 @@ impl Check<'_> {
                 None => break,
             }
         }
-        // It may be reached through what cannot be read.
+        // It may be reached through unreadable entries.
         let is_known = !self.may_exist(ancestor) && !self.unreadable.may_have(Space::Meta, b"E");
         let detail = format!("its ancestors end at {ancestor}");
         is_known.then_some((Problem::Unreachable, detail))

@@ -2,7 +2,7 @@
 //!
 //! The invariants are the [`Problem`]s. The check reads everything as of one moment and changes
 //! nothing. A crash leaves no problem: an interrupted operation took effect or did not, and the
-//! volume lists what is left to delete. So a problem is damage or a bug.
+//! volume lists the inodes that have something to delete. So a problem is damage or a bug.
 //!
 //! Where the store cannot be read, the check notes that and goes on. A fact that is unknown for
 //! this reason is [`Problem::Unreadable`] and nothing else: a file whose attributes cannot be read
@@ -82,7 +82,7 @@ impl Report {
         self.problems == 0
     }
 
-    /// Whether the store itself, or what it has, is damaged.
+    /// Whether the store itself, or its content, is damaged.
     pub fn is_damaged(&self) -> bool {
         let is_damage = |problem| matches!(problem, Problem::Unreadable | Problem::Damaged);
         { &self.findings }

@@ -96,7 +96,7 @@ pub(super) fn open(url: &RemoteUrl, access: Access) -> Result<Volume> {
     opened
 }
 
-/// Opens a volume for reading only, whoever has it.
+/// Opens a volume for reading only, even if a process has it.
 pub(super) fn look(url: &RemoteUrl) -> Result<Volume> {
     let store = open_remote_read_only(url)?;
     open_in(&store, url, Access::Read(AccessTime::Never))
@@ -201,7 +201,7 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// Notes who has the volume now.
+    /// Notes the process that has the volume now.
     pub(super) fn begin(url: &RemoteUrl) -> Result<Closing> {
         let ask = connect_to_ask(url)?;
         Ok(Closing {

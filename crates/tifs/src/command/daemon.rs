@@ -126,7 +126,7 @@ pub(super) fn ready(log: &Log) -> Result<()> {
     let _ = rustix::process::setsid();
     let nothing = nothing().context("cannot open /dev/null")?;
     // ORDER: the directory is left before the process that waits returns, or its caller could not
-    // unmount what it is in.
+    // unmount the file system that has the directory.
     std::env::set_current_dir("/").context("cannot leave the directory")?;
     let mut output = std::io::stdout();
     writeln!(output, "{READY}")

@@ -121,8 +121,8 @@ impl Partial {
         let mut partial = name.to_owned();
         partial.push(format!(".{}.partial", std::process::id()));
         let partial = path.with_file_name(partial);
-        // Only its owner may read it, whatever the umask is: it has what users of the volume keep
-        // from each other.
+        // Only its owner may read it, regardless of the umask: it has data that users of the volume
+        // keep from each other.
         let new = File::options()
             .write(true)
             .create_new(true)

@@ -82,7 +82,7 @@ impl Drop for Making {
         if self.is_finished {
             return;
         }
-        // The mark is left then, and the next command says what to do.
+        // The mark is left then, and the next command says how to go on.
         if self.owns_files && remove_files(&self.dir).is_err() {
             return;
         }
@@ -95,7 +95,7 @@ impl Drop for Making {
 
 /// Removes the files of a volume that is not complete.
 fn remove_files(dir: &Path) -> io::Result<()> {
-    // ORDER: the mark goes last, so that what cannot be removed keeps its name.
+    // ORDER: the mark goes last, so that files that cannot be removed stay marked.
     let entries = fs::read_dir(dir)?.flatten();
     let mut of_store = entries.filter(|entry| is_of_database(&entry.file_name()));
     of_store.try_for_each(|entry| fs::remove_file(entry.path()))?;
@@ -103,7 +103,7 @@ fn remove_files(dir: &Path) -> io::Result<()> {
 }
 
 /// Makes the directory of a volume, if it does not exist, and those above it. Only the owner may
-/// read a new one, because its files have what users of the volume keep from each other.
+/// read a new one, because its files have data that users of the volume keep from each other.
 fn make_directory(dir: &Path) -> io::Result<()> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent)?;

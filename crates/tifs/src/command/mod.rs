@@ -8,13 +8,13 @@
 //! | `daemon` | running in the background |
 //! | `serve` | serving a volume until it is unmounted |
 //! | `signals` | signals that end a mount |
-//! | `attribute` | what a mounted volume says about itself |
+//! | `attribute` | the attributes by which a mounted volume describes itself |
 //! | `output` | standard output and warnings |
 //! | `progress` | progress bars, numbers for people |
 //! | `interrupt` | signals that end a command that takes long |
 //! | `volumes` | opening and making the volume in a directory |
 //! | `clusters` | the same of a cluster |
-//! | `volume_lock` | what a process has locked while it has a volume open |
+//! | `volume_lock` | the locks of a process while it has a volume open |
 //! | `making` | a volume that is not complete yet |
 
 mod attribute;

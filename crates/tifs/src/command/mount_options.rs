@@ -146,8 +146,8 @@ impl MountOptions {
             )
             | ("comment" | "helper" | "uhelper", _) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") => {}
-            // What is always so: ACLs and attributes are kept, locks are never mandatory, reading a
-            // directory changes no times, and times are stored with what changes them.
+            // Always the case: ACLs and attributes are kept, locks are never mandatory, reading a
+            // directory changes no times, and times are stored with the changes that set them.
             ("acl" | "user_xattr" | "nomand" | "diratime" | "nodiratime", None)
             | ("lazytime" | "nolazytime", None) => {}
             _ => return Err(Refused::Unknown),

@@ -85,7 +85,7 @@ fn unmount(unmounter: &Unmounter, mountpoint: &Path) {
 fn end_at_once(volume: &Volume) {
     log::record("ended by a second signal, with files open in the mount");
     // Not closed: programs may still change it, and the counters of a volume that was closed would
-    // lack what they do.
+    // lack their changes.
     if let Err(error) = volume.sync() {
         log::record(error);
     }

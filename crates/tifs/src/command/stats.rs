@@ -50,7 +50,8 @@ fn read(path: &Path) -> Result<Value> {
             _ => Ok(serde_json::to_value(clusters::look(&url)?.statistics()?)?),
         };
     }
-    // A mount whose process has ended has no real path. Reading its attribute says what to do.
+    // A mount whose process has ended has no real path. The error of reading its attribute says how
+    // to go on.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let asked = match volumes::has_database(&real) {
         true => { volumes::mounts_of(&real) }

@@ -82,7 +82,7 @@ fn unmount(mountpoint: &Path) -> Result<Mount> {
     let Some(mount) = mount.filter(Mount::is_tifs) else {
         bail!("no volume is mounted at {}", mountpoint.display());
     };
-    // Opened before unmounting: this is what its process has locked, even if something else gets
+    // Opened before unmounting: its process has locked this directory, even if something else gets
     // the name.
     let dir = volumes::directory_of(&mount);
     let closing = volumes::url_of(&dir)?.map(|url| clusters::Closing::begin(&url));
@@ -129,7 +129,7 @@ fn unmount(mountpoint: &Path) -> Result<Mount> {
             "unmounted {mountpoint}; the process that served it had ended before, so what programs wrote \
              last and did not sync may be lost"
         )),
-        // Whether closing the volume did what the sync could not, only its process knows.
+        // Only its process knows whether closing the volume made the last changes durable.
         (None, Durable::NotAll(e)) => bail!(
             "unmounted {mountpoint}, but the last changes may be lost: they could not be made durable before \
              ({e}). If closing the volume in {} failed, too, the messages of its process say so",

@@ -475,8 +475,8 @@ pub(super) fn directory_of(mount: &Mount) -> PathBuf {
     directory.unwrap_or_else(|| PathBuf::from(&mount.source))
 }
 
-/// Refuses to open a volume that a process serves to write, whatever its locks say: the file system
-/// below may have none, or the process may be of another version.
+/// Refuses to open a volume that a process serves to write, regardless of its locks: the file
+/// system below may have none, or the process may be of another version.
 fn refuse_mounted(dir: &Path, read_only: bool) -> Result<()> {
     let excludes = |mount: &Mount| !read_only || !mount.read_only;
     match { mounts_of(dir) }.find(|mount| excludes(mount) && is_served(mount)) {

@@ -294,8 +294,8 @@ impl Filesystem for Adapter {
         self.reply_empty("rename", from, result, reply);
     }
 
-    /// `ENOSYS` tells the kernel to open and close files by itself from now on, and to keep what it
-    /// has in its cache of them.
+    /// `ENOSYS` tells the kernel to open and close files by itself from now on, and to keep their
+    /// content in its cache.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         if self.negotiated.opens_without_asking {
             reply.error(Errno::ENOSYS);
@@ -361,8 +361,9 @@ impl Filesystem for Adapter {
         }
     }
 
-    /// Before it asks, the kernel has written what its cache had of the file. There is nothing more
-    /// to do when a file is closed; `ENOSYS` tells the kernel that it need not ask again.
+    /// Before it asks, the kernel has written the changes to the file from its cache. There is
+    /// nothing more to do when a file is closed; `ENOSYS` tells the kernel that it need not ask
+    /// again.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -383,7 +384,7 @@ impl Filesystem for Adapter {
         }
     }
 
-    /// As for files: the kernel opens directories by itself from now on, and keeps what they list
+    /// As for files: the kernel opens directories by itself from now on, and keeps their listings
     /// until it changes their entries. A listing needs no handle, since its places need none.
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         if self.negotiated.opens_directories_without_asking {

@@ -52,7 +52,7 @@ impl SystemClock for FileClock {
     }
 
     fn unix_time(&self) -> Duration {
-        // Nothing makes it fail; the exact time is what there would be otherwise.
+        // Nothing makes it fail; if something did, the exact time would do.
         self.stamp().unwrap_or_else(|_| StdClock.unix_time())
     }
 }

@@ -26,8 +26,8 @@ impl KernelCache {
         self.forget(inode, NO_CONTENT, 0);
     }
 
-    /// Lets the kernel write what it has changed in a range of a file, and forget the range. Waits
-    /// for these writes, so a thread that serves requests must not call it.
+    /// Lets the kernel write its changes in a range of a file, and forget the range. Waits for
+    /// these writes, so a thread that serves requests must not call it.
     pub(super) fn write_back(&self, inode: InodeNumber, range: &Range<u64>) {
         let offset = i64::try_from(range.start).unwrap_or(i64::MAX);
         // 0 means everything from the offset on.

@@ -12,7 +12,8 @@ const MAX_BACKGROUND: u16 = 64;
 
 /// The features that a mount uses if the kernel has them.
 const USED: &[InitFlags] = &[
-    // The kernel gathers writes in its cache, and keeps size and times of what it has there.
+    // The kernel gathers writes in its cache, and keeps size and times of the files that it has
+    // there.
     InitFlags::FUSE_WRITEBACK_CACHE,
     // Lookups and listings of one directory do not wait for each other.
     InitFlags::FUSE_PARALLEL_DIROPS,

@@ -3,7 +3,7 @@
 //! The kernel asks for the data of a file without writing its cache first (so Linux 6.18 does), but
 //! unwritten data fills holes. So before a hole is reported or skipped, the kernel is told to write
 //! the hole's range, and the file is searched again. Only holes need that: no write makes one, and
-//! whatever makes one passes the kernel's cache at once.
+//! calls that make one pass the kernel's cache at once.
 //!
 //! The kernel's writes are requests for the serving threads, which therefore must not wait for
 //! them. A thread of its own does, one search after the other.

@@ -117,8 +117,8 @@ impl Session {
     /// Mounts a file system and begins to serve it. Once this returns, the mount answers.
     ///
     /// # Errors
-    /// The mount point is no directory, the process may not mount, or the kernel lacks what is
-    /// needed.
+    /// The mount point is no directory, the process may not mount, or the kernel lacks a feature
+    /// that is needed.
     pub fn mount(
         file_system: Arc<dyn FileSystem>,
         mountpoint: &Path,

@@ -167,7 +167,7 @@ pub struct Damage {
     pub last: Option<Vec<u8>>,
 }
 
-/// An ordered key-value store with transactions. See the [module](self) for what it promises.
+/// An ordered key-value store with transactions. See the [module](self) for its promises.
 pub trait Kv: Send + Sync + 'static {
     /// Begins a transaction that reads as of now.
     fn begin(&self) -> Result<Box<dyn Transaction + '_>>;

@@ -40,7 +40,8 @@ pub fn open_remote_read_only(url: &RemoteUrl) -> Result<Arc<dyn RemoteKv>> {
     }
 }
 
-/// Connects to a cluster, only to ask who may write a volume: no object store is needed for that.
+/// Connects to a cluster, only to ask which process may write a volume: no object store is needed
+/// for that.
 ///
 /// # Errors
 /// `ETIMEDOUT` if the cluster does not answer; `ENOSYS` as before.

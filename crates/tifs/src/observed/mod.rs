@@ -132,7 +132,7 @@ mod tests {
     use crate::kv::MemoryKv;
     use crate::volume::{Volume, VolumeOptions};
 
-    /// The root of a new volume, and what was reported as slow.
+    /// The root of a new volume, and the operations reported as slow.
     fn observed(slow: Duration) -> (Observed, Arc<Mutex<Vec<SlowOperation>>>) {
         let kv = Arc::new(MemoryKv::new());
         let options = VolumeOptions::default();

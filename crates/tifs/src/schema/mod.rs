@@ -16,10 +16,11 @@
 //! | meta | `D` inode | an inode whose blocks are to be deleted |
 //! | data | `B` inode block | a block of a file |
 //!
-//! A block that is not there is a hole. A block is as long as what was written to it, so the last
-//! one of a file, and one before a hole, may be short; what is missing reads as zeros.
+//! A block that is not there is a hole. A block is as long as the bytes written to it, so the last
+//! one of a file, and one before a hole, may be short; missing bytes read as zeros.
 //!
-//! An inode number is never used again, so what a deletion left of a file can be deleted later.
+//! An inode number is never used again, so blocks that a deletion left of a file can be deleted
+//! later.
 
 mod entry;
 mod inode;

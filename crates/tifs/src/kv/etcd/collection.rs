@@ -1,4 +1,4 @@
-//! Drops what nothing reads any more: replaced revisions, and objects that nothing names.
+//! Drops data that nothing reads any more: replaced revisions, and objects that nothing names.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const WORTHWHILE: i64 = 100;
 /// Objects that are deleted, or looked up, at once.
 const PIECE: usize = 500;
 
-/// Drops what was replaced before a time and is not read: revisions, and objects.
+/// Drops revisions and objects that were replaced before a time and are not read.
 pub(super) fn drop_replaced(shared: &Shared) -> Result<()> {
     let age = shared.base.url.gc.unwrap_or(AGE);
     let revision = shared
@@ -50,8 +50,8 @@ pub(super) fn drop_replaced(shared: &Shared) -> Result<()> {
     delete_all(shared, revision)
 }
 
-/// Drops all replaced revisions that nothing reads, whatever their age. False if there are few
-/// since the last time, or if this process is to drop none.
+/// Drops all replaced revisions that nothing reads, of any age. False if there are few since the
+/// last time, or if this process is to drop none.
 pub(super) fn drop_all_replaced(shared: &Shared) -> Result<bool> {
     let base = &shared.base;
     if shared.session.is_none() || base.url.gc.is_none() {
@@ -69,7 +69,7 @@ pub(super) fn drop_all_replaced(shared: &Shared) -> Result<bool> {
     Ok(true)
 }
 
-/// Lets etcd drop what was replaced before a revision.
+/// Lets etcd drop values that were replaced before a revision.
 async fn compact(client: &EtcdClient, revision: i64) -> Result<(), Status> {
     match client.compact(revision).await {
         // Another mount has gone further.
@@ -107,7 +107,7 @@ fn delete_while(shared: &Shared, revision: i64, goes_on: impl Fn() -> bool) -> R
     Ok(())
 }
 
-/// Deletes what earlier sessions left and nothing names. Returns the number of objects.
+/// Deletes objects that earlier sessions left and nothing names. Returns their number.
 ///
 /// An object of an earlier session cannot be named any more if nothing names it now: that session
 /// is over. One of a later session may be named soon, so it stays.

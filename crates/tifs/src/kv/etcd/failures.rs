@@ -70,7 +70,7 @@ pub(super) fn translated(error: &Status, place: &str) -> Error {
     Error::new(errno, format!("etcd at {place}: {}", text(error)))
 }
 
-/// The text of an error: what a member said.
+/// The text of an error: the message of a member.
 pub(super) fn text(error: &Status) -> String {
     match error.message() {
         "" => error.code().description().to_owned(),

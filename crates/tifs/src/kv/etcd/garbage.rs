@@ -35,7 +35,7 @@ impl Garbage {
         taken
     }
 
-    /// Puts back what could not be deleted.
+    /// Puts back the objects that could not be deleted.
     pub(super) fn give_back(&self, objects: Vec<(i64, Path)>) {
         for (since, path) in objects {
             self.add(since, [path]);

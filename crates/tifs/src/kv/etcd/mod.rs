@@ -45,7 +45,7 @@
 //! | `shared` | the parts that transactions and threads share |
 //! | `readers` | processes that only read |
 //! | `reads`, `transaction`, `commit` | reads at a revision; writes; commits and their fates |
-//! | `garbage`, `collection` | objects that nothing names; dropping what nothing reads |
+//! | `garbage`, `collection` | objects that nothing names; dropping data that nothing reads |
 
 mod base;
 mod client;
@@ -195,7 +195,7 @@ impl EtcdKv {
         Ok(upkeep)
     }
 
-    /// Nobody renews the lease any more, or drops what was replaced.
+    /// Nobody renews the lease any more, or drops replaced values.
     #[cfg(test)]
     #[cfg(workspace)]
     pub(in crate::kv) fn stop_upkeep(&self) {
@@ -203,7 +203,7 @@ impl EtcdKv {
     }
 }
 
-/// Connects to a cluster, only to ask who may write a volume.
+/// Connects to a cluster, only to ask which process may write a volume.
 ///
 /// # Errors
 /// `ETIMEDOUT` if the cluster does not answer.
@@ -308,7 +308,7 @@ impl Kv for EtcdKv {
         }
         if let Some(session) = &shared.session {
             session.end(&shared.base)?;
-            // Nothing of this process reads any more. The next mount finds what stays.
+            // Nothing of this process reads any more. The next mount finds the objects that stay.
             if let Ok(oldest) = readers::oldest(&shared.base) {
                 let _ = collection::delete_some(shared, oldest);
             }

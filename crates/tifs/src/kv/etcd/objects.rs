@@ -122,7 +122,7 @@ pub(super) struct Objects {
     /// The folder of all volumes.
     above: Path,
     name: String,
-    /// The number that no other volume has, whatever its name and cluster.
+    /// The number that no other volume of any name and cluster has.
     identity: OnceLock<u64>,
     next: AtomicU64,
     pub(super) patience: Patience,
@@ -200,7 +200,8 @@ impl Objects {
         self.folder(identity).join("volume")
     }
 
-    /// The path of a block's object. It has the key, so that a list shows what should name it.
+    /// The path of a block's object. It has the key, so that a list shows the key that should name
+    /// it.
     pub(super) fn path(&self, key: &[u8], object: &Object) -> Result<Path> {
         let identity = self.identity();
         let identity = identity.ok_or_else(|| Error::corrupt("the volume has no object store"))?;
@@ -284,8 +285,8 @@ impl Objects {
     }
 
     /// # Errors
-    /// One that passes, if the directory is another one now: what is mounted there is gone, and a
-    /// write would make the directory that it hid.
+    /// One that passes, if the directory is another one now: the file system mounted there is gone,
+    /// and a write would make the directory that it hid.
     async fn check_root(&self) -> std::result::Result<(), StoreError> {
         let Some(root) = self.root.clone() else {
             return Ok(());

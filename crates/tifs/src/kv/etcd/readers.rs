@@ -39,7 +39,8 @@ impl Reader {
         self.has_lapsed.load(Ordering::Relaxed)
     }
 
-    /// Puts off the end of the lease. If it has ended, what is still there is kept from now on.
+    /// Puts off the end of the lease. If it has ended, revisions that are still there are kept from
+    /// now on.
     pub(super) fn renew(&self, base: &Base) -> Result<()> {
         let lease = self.lease.load(Ordering::Relaxed);
         let deadline = base.cluster.far_deadline();

@@ -43,7 +43,7 @@ pub(super) struct Session {
     fence: AtomicI64,
     /// Nobody else had the volume before, by the clock of this machine, in nanoseconds.
     until: AtomicU64,
-    /// Locked by whoever changes the session.
+    /// Locked by a thread that changes the session.
     present: Mutex<Present>,
     /// The record is not that of this process any more.
     is_given_up: AtomicBool,
@@ -118,7 +118,7 @@ impl Session {
         self.until.store(nanos(until), Ordering::Release);
     }
 
-    /// Stores the session instead of what was found, under a new lease. False if others changed
+    /// Stores the session in place of the one found, under a new lease. False if others changed
     /// that.
     fn store(
         &self,

@@ -107,8 +107,8 @@ impl Shared {
         })
     }
 
-    /// Whether this process was taken for one that does not read any more, so that what it reads
-    /// may be gone.
+    /// Whether this process was taken for one that does not read any more, so that the revisions
+    /// that it reads may be gone.
     pub(super) fn has_lapsed(&self) -> bool {
         self.reader
             .as_ref()

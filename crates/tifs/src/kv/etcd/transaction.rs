@@ -1,4 +1,4 @@
-//! A transaction: its writes, and what its commit needs.
+//! A transaction: its writes, and the state that its commit needs.
 
 use std::collections::BTreeSet;
 

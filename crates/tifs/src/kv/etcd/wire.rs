@@ -40,7 +40,7 @@ pub(super) struct RangeRequest {
     /// 2 for descending keys.
     #[prost(int32, tag = "5")]
     pub(super) sort_order: i32,
-    /// The member answers from what it has.
+    /// The member answers from its own state.
     #[prost(bool, tag = "7")]
     pub(super) serializable: bool,
     #[prost(bool, tag = "8")]

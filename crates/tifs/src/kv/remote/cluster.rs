@@ -143,7 +143,7 @@ impl<C: Client> Cluster<C> {
         Deadline(Instant::now() + self.patience.get())
     }
 
-    /// The deadline of an operation that is worth the whole time, whatever was before.
+    /// The deadline of an operation that is worth the whole time, even after a silence.
     pub(in crate::kv) fn far_deadline(&self) -> Deadline {
         Deadline(Instant::now() + self.patience.whole())
     }
@@ -278,7 +278,7 @@ impl<C: Client> Cluster<C> {
         self.within(deadline.rest(), future)
     }
 
-    /// The lock of what another call may be waiting for, too.
+    /// The lock of data for which another call may be waiting, too.
     ///
     /// # Errors
     /// `ETIMEDOUT` at the deadline.

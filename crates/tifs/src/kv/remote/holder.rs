@@ -12,7 +12,7 @@ pub struct Holder {
     pub is_here: bool,
 }
 
-/// Asks who may write a volume.
+/// Asks which process may write a volume.
 pub type AskHolder = Box<dyn Fn() -> Result<Option<Holder>> + Send + Sync>;
 
 /// The process, and since when it has the volume.

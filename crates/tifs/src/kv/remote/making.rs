@@ -43,7 +43,7 @@ pub fn begin_making(store: &dyn RemoteKv, last: &[u8]) -> Result<()> {
 /// # Errors
 /// Those of the cluster. The rest is removed when the volume is made again.
 pub fn undo_making(store: &dyn RemoteKv, last: &[u8]) -> Result<()> {
-    // ORDER: first what a complete volume has, so that no part of one looks whole.
+    // ORDER: first the key that only a complete volume has, so that no part of one looks whole.
     store.set_making(true)?;
     remove(store, Space::Meta, &[last])?;
     remove_all(store)?;

@@ -8,9 +8,9 @@
 //! |---|---|
 //! | `url` | addresses |
 //! | `holder`, `process` | the process that has a volume; whether a process has ended |
-//! | `session` | what is said about sessions |
+//! | `session` | the records of sessions, and messages on them |
 //! | `cluster` | the connection: threads, repeated calls, deadlines |
-//! | `patience` | waits for what may be out of reach |
+//! | `patience` | waits for services that may be out of reach |
 //! | `keys` | the keys of a volume |
 //! | `slots` | the marks by which the fate of a commit is found |
 //! | `writes` | the writes of a transaction on top of pages |

@@ -1,5 +1,5 @@
-//! The patience with a service that may be out of reach: whoever meets a long silence waits, and
-//! those that come after that do not wait as long again.
+//! The patience with a service that may be out of reach: a caller that meets a long silence waits,
+//! and later callers do not wait as long again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Patience {
         }
     }
 
-    /// The longest wait of what must be tried whatever was before.
+    /// The longest wait of an operation that must be tried even after a silence.
     pub(in crate::kv) fn whole(&self) -> Duration {
         self.whole
     }

@@ -1,4 +1,4 @@
-//! Processes by what no other one has: so that a record of one can tell that it has ended.
+//! Processes by features that no other one has: so that a record of one can tell that it has ended.
 
 use std::io;
 use std::path::Path;

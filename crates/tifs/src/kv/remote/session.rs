@@ -1,4 +1,5 @@
-//! Records of sessions and words on them, of all kinds of clusters: who has one, and how it ends.
+//! Records of sessions and words on them, of all kinds of clusters: the process that has one, and
+//! how it ends.
 
 use std::time::{Duration, SystemTime};
 

@@ -45,7 +45,7 @@ pub trait RemoteKv: Kv {
         Ok(None)
     }
 
-    /// Removes what nothing names, and returns how much there was. Only for the process that may
+    /// Removes objects that nothing names, and returns their number. Only for the process that may
     /// write the volume.
     ///
     /// # Errors

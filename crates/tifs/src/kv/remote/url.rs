@@ -253,7 +253,7 @@ fn shown(text: &str) -> &str {
     place.rsplit('@').next().unwrap_or_default()
 }
 
-/// The URL of an object store, if it has none of what belongs to nobody's eyes.
+/// The URL of an object store, if it has no credentials.
 fn blocks_of(value: &str) -> std::result::Result<String, String> {
     let Some((scheme, rest)) = value.split_once("://") else {
         return Err("blocks: this is no URL".to_owned());

@@ -1,4 +1,4 @@
-//! The writes of a transaction, on top of what a cluster has.
+//! The writes of a transaction, on top of the content of a cluster.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kv::pending::Writes;
 use crate::kv::{Direction, Pair, Scan, Space};
 
-/// The values of keys, with `writes` on top of what `read` finds.
+/// The values of keys, with `writes` on top of the values that `read` finds.
 pub(in crate::kv) fn values(
     space: Space,
     keys: &[Vec<u8>],

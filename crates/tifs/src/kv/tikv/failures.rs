@@ -81,7 +81,7 @@ pub(super) fn has_surely_failed(error: &ClientError, start: u64) -> bool {
 }
 
 /// Whether another attempt to commit would be refused in the same way: the cluster refused the
-/// request, whatever the keys have.
+/// request, regardless of the values.
 pub(super) fn fails_for_good(error: &ClientError) -> bool {
     match first(error) {
         ClientError::RegionError(_) | ClientError::GrpcAPI(_) => !passes(error),
@@ -104,7 +104,7 @@ pub(super) fn translated(error: &ClientError, place: &str) -> Error {
     )
 }
 
-/// The text of an error: what a node said, or the causes of the client.
+/// The text of an error: the message of a node, or the causes of the client.
 pub(super) fn text(error: &ClientError) -> String {
     match first(error) {
         ClientError::GrpcAPI(status) => status.message().to_owned(),

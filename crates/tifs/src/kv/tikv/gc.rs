@@ -1,7 +1,7 @@
 //! Values that were replaced long ago: the cluster may drop them.
 //!
-//! The cluster answers reads that are older than what it has dropped, as if that had never been. So
-//! whoever lets it drop values says so before, for readers of all volumes.
+//! The cluster answers reads that are older than the values that it has dropped, as if those had
+//! never been. So a process that lets it drop values says so before, for readers of all volumes.
 
 use std::time::Duration;
 

@@ -158,7 +158,7 @@ impl TikvKv {
         Ok(upkeep)
     }
 
-    /// Nobody renews the lease any more, or drops what was replaced.
+    /// Nobody renews the lease any more, or drops replaced values.
     #[cfg(test)]
     #[cfg(workspace)]
     pub(in crate::kv) fn stop_upkeep(&self) {

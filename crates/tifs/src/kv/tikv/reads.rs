@@ -153,7 +153,7 @@ impl Reads<'_> {
                 .filter_map(|((key, _), value)| Some((key, value?)))
                 .collect();
         }
-        // After the reads: what was dropped before they began may be missing.
+        // After the reads: values dropped before they began may be missing.
         if self.is_long {
             self.check_safe_point()?;
         }

@@ -48,11 +48,11 @@ enum Decision {
 pub(super) struct Session {
     pub(super) id: u64,
     lease: Duration,
-    /// The end of the lease, at most what is stored. In milliseconds of the cluster's timestamps.
+    /// The end of the lease, at most the one stored. In milliseconds of the cluster's timestamps.
     expires: AtomicU64,
     /// The volume is not complete yet.
     is_making: AtomicBool,
-    /// The reason why it has ended, if it has. Locked by whoever changes the record.
+    /// The reason why it has ended, if it has. Locked by a thread that changes the record.
     ended: Mutex<Option<Error>>,
     /// The record is not that of this process any more.
     is_given_up: AtomicBool,

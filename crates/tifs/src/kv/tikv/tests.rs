@@ -1,5 +1,5 @@
-//! Old sessions, unknown fates, safe points and regions of TiKV. `kv::remote::tests` has what all
-//! clusters promise.
+//! Old sessions, unknown fates, safe points and regions of TiKV. `kv::remote::tests` has the
+//! promises of all clusters.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 

@@ -146,7 +146,7 @@ async fn settled(
     match Mark::decode(&found) {
         Some(found) if found == mark => return Ok(Some(Fate::Committed)),
         Some(found) if found.session == mark.session => {}
-        // Another mount has the volume, and has marked the slot over whatever was there.
+        // Another mount has the volume, and its mark has replaced any mark in the slot.
         _ => return Ok(Some(Fate::Unknown)),
     }
     if mutant!(fate_not_fixed) {

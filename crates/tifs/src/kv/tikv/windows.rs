@@ -62,7 +62,7 @@ impl Windows {
         Window { range, rows }
     }
 
-    /// Notes what a page found in a window of the rest of a range.
+    /// Notes the pairs that a page found in a window of the rest of a range.
     pub(super) fn note(&self, scan: &Scan, rest: &Range<Vec<u8>>, window: &Window, found: &[Pair]) {
         let key = far_end(scan, rest);
         let mut known = self.0.lock();
@@ -211,7 +211,7 @@ mod tests {
         let rest = key(96)..scan.end.clone();
         let third = windows.of(&scan, &rest, 100);
         assert_eq!(third.range, key(96)..key(128));
-        // Steps over what is empty become larger.
+        // Steps over an empty range become larger.
         let mut at = third.range.end;
         for steps in 0.. {
             let rest = at..scan.end.clone();

@@ -16,7 +16,7 @@ use crate::volume::state::change::Change;
 
 /// The attribute that has the list of a file.
 pub(crate) const ACCESS: &[u8] = b"system.posix_acl_access";
-/// The attribute that has the list for what is created in a directory.
+/// The attribute that has the list for files created in a directory.
 pub(crate) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 const VERSION: u32 = 2;
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(list.permissions(), 0o741);
         list.set_permissions(0o620);
         assert_eq!(list.permissions(), 0o620);
-        // The owning group keeps what it had.
+        // The owning group keeps its permissions.
         assert_eq!(list.0[2].permissions, 6);
         assert_eq!(Acl::decode(&list.encode()).unwrap(), list);
     }

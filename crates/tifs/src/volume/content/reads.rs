@@ -79,7 +79,7 @@ impl Volume {
     }
 }
 
-/// `size` bytes of what is stored, followed by zeros.
+/// `size` bytes of the stored value, followed by zeros.
 fn part(stored: &Bytes, offset: u64, size: usize) -> Bytes {
     let offset = usize::try_from(offset)
         .unwrap_or(usize::MAX)

@@ -115,7 +115,7 @@ impl Volume {
     /// # Errors
     /// `ENOSPC`.
     fn found(&self, part: fn(&HostSpace) -> u64, bytes: u64) -> Result<u64> {
-        // Room that was found before and not yet used is a part of what is found now.
+        // Room that was found before and not yet used is a part of the room found now.
         let take_back = |room: &AtomicU64| room.swap(0, Ordering::Relaxed);
         let before = [&self.room.bytes, &self.room.replacing].map(|room| (room, take_back(room)));
         let mut host = (self.options.host_space)()?;
@@ -123,8 +123,8 @@ impl Volume {
         // Moving the log for a few bytes each time would move it at each change in the end.
         let worth = bytes.max(host.worth_moving());
         if writable(part(&host), log) < bytes && (part(&host) + log.files) / 2 >= worth {
-            // What is in its place need not be moved any more. And what is being moved takes room
-            // twice.
+            // What is in its place need not be moved any more. And data that is being moved takes
+            // room twice.
             self.kv.move_log()?;
             host = (self.options.host_space)()?;
             log = self.kv.log_size()?;
@@ -200,7 +200,7 @@ impl Volume {
         }
     }
 
-    /// Makes room for the blocks at the ends of a range that is cut out of a file. Takes what is
+    /// Makes room for the blocks at the ends of a range that is cut out of a file. Takes the room
     /// kept for deletions if there is no other.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl Volume {
                 return made;
             }
         }
-        // Many cuts must not fill what is kept with their log.
+        // Many cuts must not fill the room kept with their log.
         let kept = (self.options.host_space)()?.kept();
         if self.kv.log_size()?.unmoved < kept / 4 {
             return Ok(());
@@ -348,7 +348,7 @@ mod tests {
             |n: u64| volume.write(file, n << 20, &vec![1; 1 << 20], WriteContext::default());
         write(0).unwrap();
 
-        // Less than what is kept: found out once what was found before is used.
+        // Less than the room kept: found out once the room found before is used.
         available.store((1 << 27) - 1, Ordering::Relaxed);
         let errors: Vec<_> = (1..33).filter_map(|n| write(n).err()).collect();
         assert!((16..=32).contains(&errors.len()));
@@ -412,7 +412,7 @@ mod tests {
         write(b"blocks", 0, 1 << 20).unwrap();
         write(b"hole", 1 << 20, 1 << 16).unwrap();
         write(b"inline", 0, 100).unwrap();
-        // Less than what is kept, and more than half of it.
+        // Less than the room kept, and more than half of it.
         available.store(KEPT_OF_2_GIB - 1, Ordering::Relaxed);
         volume.room.bytes.store(0, Ordering::Relaxed);
         assert_eq!(

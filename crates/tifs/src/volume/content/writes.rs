@@ -174,8 +174,8 @@ impl Change<'_> {
 /// to come. Until then it has the time of the arrival: if the process ends in between, the file
 /// does not look unchanged.
 fn kernel_keeps_times(inode: &Inode, now: Time) -> bool {
-    /// For how long the kernel may keep what was written: half a minute by default, ten minutes
-    /// where it saves the energy of a disk.
+    /// For how long the kernel may keep written data: half a minute by default, ten minutes where
+    /// it saves the energy of a disk.
     const NOT_LONG: i64 = 15 * 60;
     !mutant!(told_times_forgotten) && now.seconds.saturating_sub(inode.changed.seconds) < NOT_LONG
 }

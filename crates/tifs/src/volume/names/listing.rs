@@ -71,8 +71,8 @@ impl Volume {
         let mut entries = self.dots(directory, from)?;
         loop {
             let attributes = match self.inodes(&entries) {
-                // The caller has references to what it got, so it must get that. The next call
-                // fails.
+                // The caller has references to the entries that it got, so it must get these. The
+                // next call fails.
                 Err(_) if is_given(last.as_ref()) => {
                     self.end_listing(directory, last);
                     return Ok(());

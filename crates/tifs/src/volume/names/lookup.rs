@@ -1,4 +1,4 @@
-//! Finding names, and giving back what lookups gave.
+//! Finding names, and giving back the references of lookups.
 
 use rustix::io::Errno;
 

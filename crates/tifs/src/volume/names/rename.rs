@@ -101,7 +101,7 @@ impl Volume {
 }
 
 impl Change<'_> {
-    /// Moves a name over what the target has. Returns an inode that lost its last name.
+    /// Moves a name over the one of the target. Returns an inode that lost its last name.
     fn move_name(
         &mut self,
         from: Name<'_>,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 #[derive(Debug, Default)]
 pub(in crate::volume) struct FoundRoom {
     pub(in crate::volume) bytes: AtomicU64,
-    /// For what replaces other data.
+    /// For writes that replace other data.
     pub(in crate::volume) replacing: AtomicU64,
     /// Locked while the store frees space.
     pub(in crate::volume) freeing: Mutex<()>,

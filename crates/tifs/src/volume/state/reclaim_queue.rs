@@ -20,7 +20,7 @@ pub(in crate::volume) struct ReclaimQueue {
 }
 
 impl ReclaimQueue {
-    /// A queue with what is stored.
+    /// A queue with the stored inodes.
     pub(in crate::volume) fn load(kv: &dyn Kv) -> Result<Self> {
         let mut queue = VecDeque::new();
         for prefix in [b"O", b"D"] {

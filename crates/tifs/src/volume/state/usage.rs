@@ -99,7 +99,7 @@ fn remove_stored(kv: &dyn Kv) -> Result<()> {
     })
 }
 
-/// Counts the inodes of a store and what they take.
+/// Counts the inodes of a store and the bytes that they take.
 pub(in crate::volume) fn count(kv: &dyn Kv) -> Result<Usage> {
     let mut usage = Usage::default();
     let mut scan = Scan::prefix(Space::Meta, b"I").limit(PAGE);

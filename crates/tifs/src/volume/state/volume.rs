@@ -156,8 +156,8 @@ impl Volume {
     pub fn close(&self) -> Result<()> {
         self.locks.check_not_inherited()?;
         if !self.options.read_only {
-            // A store that takes no changes now is closed all the same. It may be able to make
-            // durable what it has; the next opening counts.
+            // A store that takes no changes now is closed all the same. It may be able to make its
+            // changes durable; the next opening counts.
             let _: Result<()> = self.store_usage();
         }
         self.kv.close()

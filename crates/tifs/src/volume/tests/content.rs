@@ -285,7 +285,7 @@ fn a_write_of_the_cache_leaves_the_times_that_the_kernel_has() {
     // Past the cache, the volume stamps.
     let past = write(false);
     assert!(past.0 > set && past.0 == past.1, "{past:?}");
-    // The times of what is written long after that are still to be told. Should the process end
+    // The times of data written long after that are still to be told. Should the process end
     // before, the file does not look unchanged.
     clock.advance(Duration::from_secs(3600));
     let arrived = write(true);

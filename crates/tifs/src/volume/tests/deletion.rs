@@ -1,4 +1,4 @@
-//! References, what is deleted later, and accounts.
+//! References, later deletions, and accounts.
 
 use super::*;
 

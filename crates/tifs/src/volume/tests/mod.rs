@@ -95,7 +95,7 @@ impl Fixture {
             .len()
     }
 
-    /// The counters are what a count finds.
+    /// The counters agree with a count.
     fn check_usage(&self) {
         assert_eq!(self.volume.usage(), count(&*self.kv).unwrap());
     }

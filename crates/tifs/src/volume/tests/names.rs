@@ -257,7 +257,7 @@ fn an_inode_is_found_by_its_number_as_long_as_it_has_names() {
         assert_eq!(fixture.volume.lookup(number, name).unwrap().number, found);
     }
     assert_eq!(errno(fixture.volume.lookup(file, b"..")), Errno::NOTDIR);
-    // The reference keeps it, but who has none gets none.
+    // The reference keeps it, but a caller without one gets none.
     fixture.volume.unlink(ROOT, b"f").unwrap();
     assert_eq!(fixture.volume.attributes(file).unwrap().inode.links, 0);
     assert_eq!(errno(fixture.volume.lookup(file, b".")), Errno::STALE);

@@ -1,4 +1,4 @@
-//! Objects, readers, and what is dropped when.
+//! Objects, readers, and the times at which data is dropped.
 
 use super::*;
 
@@ -172,7 +172,7 @@ fn a_directory_that_is_another_one_now_takes_no_blocks() {
     let block = |value: &[u8]| put_in(&store, Space::Data, b"b", value);
     assert_eq!(block(b"one").unwrap(), Commit::Committed);
     let (blocks, moved) = (etcd.blocks(), etcd.blocks().with_extension("moved"));
-    // As if what was mounted there had been unmounted.
+    // As if a file system mounted there had been unmounted.
     std::fs::rename(&blocks, &moved).unwrap();
     std::fs::create_dir(&blocks).unwrap();
     assert_eq!(block(b"two").unwrap_err().errno(), Errno::TIMEDOUT);
