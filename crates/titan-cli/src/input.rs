@@ -22,7 +22,7 @@ pub(crate) fn max() -> u64 {
     memory.map_or(MAX_VALUE, |memory| MAX_VALUE.min(memory.left / 2))
 }
 
-/// The error of what has more bytes than can be read at once.
+/// The error of an input with more bytes than can be read at once.
 pub(crate) fn too_large(what: &str, max: u64, path: &Path) -> Error {
     let why = match max {
         MAX_VALUE => "the largest value, 4 GiB less 65 MiB",
@@ -50,7 +50,7 @@ pub(crate) fn read_line(
     }
 }
 
-/// Reads an input to its end. `size` is what is known of its length.
+/// Reads an input to its end. `size` is its length, as far as known.
 ///
 /// # Errors
 /// `Unsupported` if it is larger than a value can be, or takes more than half of the memory that is

@@ -1,7 +1,7 @@
 //! Ctrl-C: says how far a command came, and ends it.
 //!
 //! A database is closed by itself after the end of its process, as after a crash. A command that
-//! would rather close it, to keep what it has done, says so.
+//! would rather close it, to keep its work, says so.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -34,7 +34,7 @@ enum Told {
 /// Finds how far a command is.
 type Look = Box<dyn Fn() -> u64 + Send>;
 
-/// Closes what a command has open. The command then ends by itself.
+/// Closes the database or store that a command has open. The command then ends by itself.
 type Close = Box<dyn Fn() -> Result<()> + Send>;
 
 /// True once the signal has come.
@@ -77,8 +77,9 @@ fn tell_of(told: Told) {
     catch();
 }
 
-/// Runs `work` on what a command has open, which the first signal closes: `work` then fails with
-/// `Closed`, after it has cleaned up, and the error says what is `kept`. Closes it in any case.
+/// Runs `work` on the database or store that a command has open, which the first signal closes:
+/// `work` then fails with `Closed`, after it has cleaned up, and the error has the text `kept`.
+/// Closes it in any case.
 ///
 /// # Errors
 /// Those of `work`, or else of `close`.
@@ -104,7 +105,7 @@ pub(crate) fn has_come() -> bool {
     HAS_COME.load(Ordering::Relaxed)
 }
 
-/// Catches signals, unless one is ignored, as by `nohup`. Where that fails, they do what they did.
+/// Catches signals, unless one is ignored, as by `nohup`. Where that fails, they act as before.
 fn catch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

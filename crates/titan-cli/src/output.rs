@@ -121,8 +121,8 @@ pub(crate) fn complain(error: &Error) {
 /// Families whose options are printed; further ones are only counted.
 const MAX_FAMILIES_TOLD: usize = 4;
 
-/// Prints, on one line, which options a command took over from the database: what the user did
-/// not set stays as it is.
+/// Prints, on one line, which options a command took over from the database: options that the user
+/// did not set stay as they are.
 pub(crate) fn tell_taken_options(taken: &[TakenOptions], json: bool) {
     if taken.is_empty() {
         return;
@@ -170,7 +170,7 @@ pub(crate) fn suggest_repair() {
     advise("titan check shows other damage; titan repair saves what can be saved");
 }
 
-/// Says what helps against an entry in a store of versions that no store writes.
+/// Recommends the remedy for an entry in a store of versions that no store writes.
 pub(crate) fn suggest_deleting() {
     advise(
         "another program wrote this entry; titan mvcc check lists all such, titan delete --force \
@@ -178,7 +178,7 @@ pub(crate) fn suggest_deleting() {
     );
 }
 
-/// Says what helps against a damaged export: one that is damaged behind its header can go on.
+/// Recommends the remedy for a damaged export: one that is damaged after its header can go on.
 pub(crate) fn suggest_exporting(damage: &Error) {
     advise(match damage.offset() {
         Some(1..) => "titan mvcc export to the same file mends it, or delete it",
@@ -197,7 +197,7 @@ pub(crate) fn led_to_it(error: &Error, kind: ErrorKind) -> bool {
     })
 }
 
-/// Says how a file of options replaces what is recorded with a family.
+/// Says how a file of options replaces the options recorded with a family.
 pub(crate) fn suggest_replacing(refused: &Error) {
     let field = match refused.message().contains("merge_operator") {
         true => "merge_operator",
@@ -208,7 +208,7 @@ pub(crate) fn suggest_replacing(refused: &Error) {
     ));
 }
 
-/// Says that a bug is no damage, and what helps those who mend it.
+/// Says that a bug is no damage, and asks for a report of it.
 pub(crate) fn suggest_report() {
     advise("this is a bug of titan, not damage to the database; please report it with this text");
 }

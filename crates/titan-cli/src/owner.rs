@@ -7,7 +7,7 @@ use titan_mvcc::codec;
 /// Fails unless the entries of a database are for its user to write.
 ///
 /// # Errors
-/// `InvalidArgument` that names what the database has.
+/// `InvalidArgument` that names the owner of the database's entries.
 pub(crate) fn refuse_owned(db: &Db, force: bool) -> Result<()> {
     if force {
         return Ok(());

@@ -1,8 +1,8 @@
 //! `titan bench`: db_bench's workloads, with its definitions, and their cost in space and writes.
 //!
-//! `titan-workload` has keys, values and the threads that use them. `step` says what a step is in
-//! its terms, and measures it; `report` prints; `verify` checks whether the entries of a database
-//! are ones that these steps write.
+//! `titan-workload` has keys, values and the threads that use them. `step` states a step in its
+//! terms, and measures it; `report` prints; `verify` checks whether the entries of a database are
+//! ones that these steps write.
 
 mod args;
 mod live;

@@ -1,4 +1,4 @@
-//! `titan check`: reads everything and reports what is damaged.
+//! `titan check`: reads everything and reports damage.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

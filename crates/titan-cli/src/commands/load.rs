@@ -1,8 +1,8 @@
 //! `titan load`: stores files, or the records of files, in a database.
 //!
 //! Entries are committed in batches of about 1 MB, each completely or not at all. An interruption
-//! (Ctrl-C, `kill`) therefore needs no handling: what the progress bar counted has been committed
-//! and persists, and the database recovers at the next opening.
+//! (Ctrl-C, `kill`) therefore needs no handling: entries that the progress bar counted have been
+//! committed and persist, and the database recovers at the next opening.
 
 mod files;
 mod loader;
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stores what is under the paths.
+/// Stores the files under the paths.
 fn load(args: &Args, db: &Db, family: &ColumnFamily) -> Result<Tally> {
     let walk = Walk::new(&args.paths, &args.db)?;
     // The total is only computed for a visible bar.

@@ -80,7 +80,7 @@ fn print_names(names: &Names, out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// The options as TOML, preceded by comments on what Titan does differently.
+/// The options as TOML, preceded by comments on options that Titan treats differently.
 fn print_kept(options: &Options, taken: &[TakenOptions], out: &mut Out) -> Result<()> {
     for TakenOptions {
         family,

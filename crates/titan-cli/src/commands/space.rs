@@ -1,4 +1,4 @@
-//! `titan space`: shows what occupies disk space.
+//! `titan space`: shows the use of disk space.
 
 mod advice;
 mod chart;

@@ -1,8 +1,8 @@
 //! `titan top`: shows a database that is in use, again and again.
 //!
-//! It sees what a [secondary instance](titan::Secondary) sees: the files, and what the log says.
-//! The reads and caches of the process that has the database open are on that process's page of
-//! metrics (`Metrics::to_prometheus`). An interruption leaves nothing behind.
+//! It has the view of a [secondary instance](titan::Secondary): the files, and the content of the
+//! log. The reads and caches of the process that has the database open are on that process's page
+//! of metrics (`Metrics::to_prometheus`). An interruption leaves nothing behind.
 
 mod sample;
 mod text;
@@ -20,7 +20,7 @@ use crate::open;
 use crate::output::{self, Out};
 use sample::Sample;
 
-/// Moves the cursor to the first line of a terminal, and clears what follows.
+/// Moves the cursor to the first line of a terminal, and clears the screen from there.
 const CLEAR: &[u8] = b"\x1b[H\x1b[2J";
 
 /// Show levels, blob files and rates of a database in use, live

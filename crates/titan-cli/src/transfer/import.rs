@@ -183,7 +183,8 @@ pub(crate) fn refuse_foreign(comparison: &Comparison) -> Result<()> {
     ))
 }
 
-/// Writes the differences of a part of the range, in transactions that read what they replace.
+/// Writes the differences of a part of the range, in transactions that read the pairs that they
+/// replace.
 fn write_part(
     target: &dyn Side,
     mut pairs: &[Pair],

@@ -10,7 +10,7 @@
 //! | `import` | from a file to a target |
 //!
 //! An export goes on where it was interrupted, and an import does when it is run again: it writes
-//! what the target lacks. Neither needs to handle an interruption.
+//! the pairs that the target lacks. Neither needs to handle an interruption.
 
 mod differences;
 pub(crate) mod export;

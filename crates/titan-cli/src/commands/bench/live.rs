@@ -9,7 +9,7 @@ use super::args::Args;
 use super::opened::{Opened, number};
 use crate::progress;
 
-/// The database between steps, and what is known of its keys.
+/// The database between steps, and the facts known of its keys.
 pub(super) struct Open {
     pub(super) database: Opened,
     /// `None` for an existing database, until a step needs it.

@@ -1,7 +1,7 @@
 //! The peak memory of this process, from `/proc`.
 
-/// Resets the peak, so that the next [`peak_bytes`] covers only what follows. If the kernel does
-/// not permit it, the peak is that since the process began.
+/// Resets the peak, so that the next [`peak_bytes`] covers only the steps after it. If the kernel
+/// does not permit it, the peak is that since the process began.
 pub(super) fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -57,7 +57,7 @@ pub(super) fn run(
         workload: &workload,
         step: &step,
         conventions: Conventions {
-            // A load writes each row once, whatever the threads.
+            // A load writes each row once, with any number of threads.
             counts_per_thread: benchmark != Benchmark::Load,
             back_to_back: true,
             checks_values: false,

@@ -60,7 +60,7 @@ impl Range {
             keys::escaped(&last)
         ))?;
         let mut batch = WriteBatch::new();
-        // Its end is exclusive, whatever the order of the keys is.
+        // Its end is exclusive, in any order of the keys.
         batch.delete_range(family, &first, &last)?;
         batch.delete(family, &last)?;
         db.write(batch, &WriteOptions::synced())

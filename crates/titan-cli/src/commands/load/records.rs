@@ -14,8 +14,8 @@ use titan::{Error, Result};
 use super::loader::Loader;
 use crate::input;
 
-/// Adds each line of the file, or reports what is wrong with it. Skips blank lines. Ends with a
-/// line that is larger than the largest value. Returns only errors of the database.
+/// Adds each line of the file, or reports the error in it. Skips blank lines. Ends with a line that
+/// is larger than the largest value. Returns only errors of the database.
 pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let mut reader = match File::open(path) {
         Ok(file) => BufReader::with_capacity(1 << 20, file),
@@ -69,8 +69,8 @@ fn json_key(record: &[u8], field: &str) -> Result<String, String> {
     }
 }
 
-/// Adds each row of the file, or reports what is wrong with it. Ends with a row that is larger than
-/// the largest value. Returns only errors of the database.
+/// Adds each row of the file, or reports the error in it. Ends with a row that is larger than the
+/// largest value. Returns only errors of the database.
 pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let max = input::max();
     let opened = File::open(path).map_err(csv::Error::from);

@@ -24,7 +24,7 @@ pub(super) const LAYERS: [Layer; 5] = [
     ("other", "other", |s| s.other_bytes),
 ];
 
-/// The garbage that blob files have; what is freed as holes is no part of them.
+/// The garbage that blob files have; bytes freed as holes are no part of them.
 fn garbage(sample: &Sample) -> u64 {
     sample.garbage_blob_bytes.min(sample.blob_bytes)
 }

@@ -8,7 +8,7 @@ pub(super) const TAG: u8 = b'E';
 /// Bytes of an end mark, with its tag.
 pub(super) const LENGTH: usize = 61;
 
-/// The end mark of an export: what all before it has.
+/// The end mark of an export: the totals of everything before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) blocks: u64,

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Numbers have the least significant byte first. Keys ascend through all blocks. A checksum is the
-//! CRC-32C of what precedes it in its part, that of a block also of the stored bytes. SHA-256 is
+//! CRC-32C of the bytes before it in its part, that of a block also of the stored bytes. SHA-256 is
 //! that of all plain blocks, so it does not depend on their borders. Codec 0 stores a block as it
 //! is, codec 1 by LZ4. A block has about a mebibyte, or one larger pair.
 //!

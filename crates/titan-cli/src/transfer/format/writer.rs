@@ -12,8 +12,8 @@ use super::header::Header;
 use super::reader::{Reader, State, Step};
 use crate::transfer::pairs::{Pair, Summary, Totals};
 
-/// A file that is to become an export, with what it has already. Locked against other writers as
-/// soon as it exists.
+/// A file that is to become an export, with the content that it has already. Locked against other
+/// writers as soon as it exists.
 pub(crate) struct Found {
     /// `None` if there is none yet.
     file: Option<File>,
@@ -86,7 +86,8 @@ impl Found {
         };
         let mut writer = Writer::at(file, path, state)?;
         writer.write(&header.encode())?;
-        // ORDER: an export that goes on has its name and its timestamp, whatever follows them.
+        // ORDER: an export that goes on has its name and its timestamp, regardless of the bytes
+        // after them.
         writer.file.sync_all().map_err(|e| writer.failed(e))?;
         let parent = directory_of(&writer.path);
         let synced = File::open(parent).and_then(|directory| directory.sync_all());
@@ -150,7 +151,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Writes behind a part, and cuts off what follows it.
+    /// Writes after a part, and cuts off the bytes after it.
     fn at(mut file: File, path: PathBuf, state: State) -> Result<Self> {
         let cut = file
             .set_len(state.offset)
@@ -268,7 +269,7 @@ mod tests {
         Ok(all)
     }
 
-    /// Writes what a file lacks.
+    /// Writes the pairs that a file lacks.
     fn complete(path: &Path) -> (Summary, u64) {
         let found = Found::open(path).unwrap();
         let mut writer = match found.header() {

@@ -359,14 +359,14 @@ impl Transaction for Writes<'_> {
                 attempts += 1;
                 has_failed = false;
                 let committed = transaction.commit().await;
-                // Later attempts may meet what an earlier one has committed.
+                // Later attempts may meet versions that an earlier one has committed.
                 let error = committed.as_ref().err();
                 has_failed = attempts == 1 && error.is_some_and(has_surely_failed);
                 committed
             });
             let committed = committed.await;
             // After other failures the transaction may have committed in part. Its locks expire,
-            // and those who meet them find out.
+            // and clients that meet them find its fate.
             if has_failed {
                 let _ = tokio::time::timeout(cluster.patience, transaction.rollback()).await;
             }

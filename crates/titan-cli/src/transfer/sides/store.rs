@@ -51,7 +51,7 @@ impl Side for Directory {
     }
 
     /// A view of a store that another process has open may lack commits at its timestamp, and a
-    /// client may yet commit at it what it has locked.
+    /// client may yet commit at it the keys that it has locked.
     fn is_resumable(&self) -> bool {
         let locks = self.store.percolator().scan_locks(Timestamp::MAX, b"", 1);
         self.store.db().moment().is_none() && locks.is_empty()
