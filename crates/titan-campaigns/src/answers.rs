@@ -10,7 +10,7 @@ pub(crate) fn expected(ops: &[Op]) -> Vec<Outcome> {
     ops.iter().map(|op| reference.apply(op)).collect()
 }
 
-/// The position of the first unexpected outcome, or what else is wrong.
+/// The first unexpected outcome, or another failure, with its position.
 #[derive(Debug)]
 pub struct Deviation {
     /// The number of operations performed before.

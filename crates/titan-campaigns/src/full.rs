@@ -277,8 +277,8 @@ fn is_empty(db: &Db, vfs: &SimVfs) -> Checked<()> {
 mod tests {
     use super::*;
 
-    /// A crash left a hole in the log. Opening wrote the memtables of what is before it, kept the
-    /// log aside, and had 2 KiB left of its room.
+    /// A crash left a hole in the log. Opening wrote the memtables of the records before it, kept
+    /// the log aside, and had 2 KiB left of its room.
     #[test]
     fn a_log_kept_aside_takes_room_besides() {
         let mut scripts = workloads::scripts().into_iter();

@@ -3,14 +3,14 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | [`run`] | what all campaigns share: seed, time, findings, progress |
+//! | [`run`] | the parts that all campaigns share: seed, time, findings, progress |
 //! | [`pool`] | jobs on all cores, with detection of hangs |
 //! | [`settings`] | the small settings that workloads run under |
 //! | [`workloads`] | operations to run: scripts and random ones |
 //! | [`store`] | a simulated database that operations are applied to, with a ledger |
 //! | [`recovery`] | the checks of every recovered database |
 //! | [`case`] | a list of operations and its configurations, reduced and as text |
-//! | [`regression`] | a workload and what it must survive, as text |
+//! | [`regression`] | a workload and the trials that it must survive, as text |
 //! | [`crash`] | campaign: the machine stops at every operation of its file system |
 //! | [`faults`] | campaign: every operation of the file system fails |
 //! | [`full`] | campaign: the device becomes full at every operation of the file system |
@@ -29,8 +29,8 @@
 //! | `schedules` | the whole engine under a seeded scheduler; only with `--cfg shuttle` |
 //!
 //! Operations, the [`Applier`](titan_testkit::apply) that performs them, the
-//! [`Ledger`](titan_testkit::ledger) of what may be found later and the errors of checks are those
-//! of `titan_testkit`. `mvcc` and `ime` perform its operations on
+//! [`Ledger`](titan_testkit::ledger) of the states that may be found later and the errors of checks
+//! are those of `titan_testkit`. `mvcc` and `ime` perform its operations on
 //! [`versions`](titan_testkit::versions). Two campaigns have no lists of operations: `beside`, in
 //! whose history every moment can be checked without a record of it, because the program that reads
 //! is another process; and `matrix`, whose operations are scripts for another engine.

@@ -15,9 +15,9 @@ use titan_tools::check;
 use crate::settings::Settings;
 use crate::store::{DIR, file};
 
-/// Opens what a crash left. The ledger must allow the contents after this end at this moment, and
-/// there must be no file too many or too few; opening it read-only before must have shown the
-/// same contents and changed nothing. Returns the contents.
+/// Opens the files that a crash left. The ledger must allow the contents after this end at this
+/// moment, and there must be no file too many or too few; opening it read-only before must have
+/// shown the same contents and changed nothing. Returns the contents.
 pub fn recover(
     image: &SimVfs,
     settings: &Settings,

@@ -1,5 +1,5 @@
-//! A workload and what it must survive, as text: printed for a failure, read by `--replay`, and
-//! stored in the folders of regressions.
+//! A workload and the trials that it must survive, as text: printed for a failure, read by
+//! `--replay`, and stored in the folders of regressions.
 //!
 //! ```text
 //! # What this is about.

@@ -148,12 +148,12 @@ impl Run {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Reports what the run does now.
+    /// Reports the present phase of the run.
     pub fn phase(&self, what: impl fmt::Display) {
         self.observer.phase(&what.to_string());
     }
 
-    /// Reports a fact worth knowing: a figure, what was omitted.
+    /// Reports a fact worth knowing: a figure, an omission.
     pub fn note(&self, what: impl fmt::Display) {
         self.observer.note(&what.to_string());
     }

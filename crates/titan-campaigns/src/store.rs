@@ -100,7 +100,7 @@ impl Store {
     }
 
     /// Applies one operation, notes it in the ledger, and marks the moment at which it returned.
-    /// Its outcome must be what the ledger says. A read in a snapshot that ended with a reopening
+    /// Its outcome must be that of the ledger. A read in a snapshot that ended with a reopening
     /// does nothing.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl Store {
         self.views = Views::default();
     }
 
-    /// Checks that reading everything finds exactly what the ledger says.
+    /// Checks that reading everything finds exactly the content of the ledger.
     pub fn verify(&self) -> Checked<()> {
         let found = contents(&self.db)?;
         self.ledger.is_now(&found)?;

@@ -1,4 +1,4 @@
-//! Campaign: a volume of TiFS does what its model does, in memory, in the engine, after crashes, on
+//! Campaign: a volume of TiFS agrees with its model, in memory, in the engine, after crashes, on
 //! failing stores and disks, and under threads.
 //!
 //! The world is that of `tifs_testkit`, whose lists of operations are among the tests of `tifs`,
@@ -24,8 +24,8 @@ pub const ROUND: u64 = 100;
 /// The time limit for reducing a failing list of operations.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs so many lists of operations and histories of threads, on all cores. Counts what was as it
-/// should be. A failure is a regression as [`replay`] reads it, or a seed if it has threads.
+/// Runs so many lists of operations and histories of threads, on all cores. Counts those that
+/// passed. A failure is a regression as [`replay`] reads it, or a seed if it has threads.
 pub fn tifs(run: &Run, lists: u64) {
     let jobs = run.seeds(1).flat_map(|round| {
         run.phase(format_args!("lists of seed {round}"));
@@ -76,7 +76,7 @@ fn list(seed: u64, task: &Task) {
     }
 }
 
-/// Runs a regression: what a failure printed, from its line `trial` on.
+/// Runs a regression: the text that a failure printed, from its line `trial` on.
 ///
 /// # Errors
 /// A violated expectation, or a text that is no regression.

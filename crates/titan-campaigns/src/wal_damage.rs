@@ -1,9 +1,10 @@
 //! Damages every byte of a WAL file whose process died, and opens the database in each recovery
 //! mode.
 //!
-//! Synced writes are never lost silently: their damage is an error. Damage of what had not been
-//! synced ends the log, and what follows it is kept. The campaign knows where each write group is
-//! in the file and which of them were synced, and computes from that what an opening has to do.
+//! Synced writes are never lost silently: their damage is an error. Damage of bytes that had not
+//! been synced ends the log, and the bytes after it are kept. The campaign knows where each write
+//! group is in the file and which of them were synced, and computes from that the result that an
+//! opening must have.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ impl Scope {
     };
 }
 
-/// Damages logs. Counts as passed each opening of a damaged database that did what it had to.
+/// Damages logs. Counts as passed each opening of a damaged database that had the right result.
 pub fn wal_damage(run: &Run, scope: Scope) {
     let jobs = run.seeds(1).flat_map(|seed| {
         run.phase(format!("damage, round {seed}"));
@@ -109,7 +110,7 @@ fn options(vfs: &SimVfs, mode: WalRecoveryMode, listener: Option<Arc<Damage>>) -
     }
 }
 
-/// Notes what an opening says of damage.
+/// Notes an opening's report of damage.
 #[derive(Default)]
 struct Damage(Mutex<Option<WalDamageEvent>>);
 
@@ -212,8 +213,8 @@ impl Killed {
         says.max().unwrap_or(0)
     }
 
-    /// Opens the database with `damaged` in place of the log, and checks what comes of it. `damage`
-    /// is where the bytes differ.
+    /// Opens the database with `damaged` in place of the log, and checks the result. `damage` is
+    /// where the bytes differ.
     fn check(
         &self,
         mode: WalRecoveryMode,

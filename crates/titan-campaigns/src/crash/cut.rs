@@ -1,4 +1,4 @@
-//! Where a life ends, and what the crash loses: as data and as text.
+//! The end of a life, and the data that the crash loses: as data and as text.
 
 use std::fmt;
 use std::str::FromStr;

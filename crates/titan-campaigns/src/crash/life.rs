@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::workloads::Workload;
 
-/// The operations on the file system, and what a crash during them may leave.
+/// The operations on the file system, and the states that a crash during them may leave.
 pub(super) struct Life {
     pub(super) journal: Journal,
     pub(super) settings: Settings,
@@ -46,7 +46,7 @@ impl Life {
         Life::go_on(store, before, &workload.ops)
     }
 
-    /// Opens what a crash of this life left and runs operations on it.
+    /// Opens the files that a crash of this life left and runs operations on them.
     pub(super) fn after(
         &self,
         image: &SimVfs,

@@ -6,7 +6,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `life` | one run of a workload, or of what follows a crash; what a crash may leave |
+//! | `life` | one run of a workload, or of its continuation; the states that a crash may leave |
 //! | `cut` | a crash as data and as text |
 //! | `replay` | reproduces a failure and reduces it |
 
@@ -41,7 +41,7 @@ pub struct Scope {
     pub checked: u64,
     /// Continue one image in this many, and crash it once more, at one point.
     pub crashed_again: u64,
-    /// Crash one image in this many again at every operation of recovery and of what follows.
+    /// Crash one image in this many again at every operation of recovery and of its continuation.
     pub dissected: u64,
     /// Random workloads in a round, besides the scripts.
     pub random: u64,

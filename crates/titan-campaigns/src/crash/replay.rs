@@ -112,7 +112,7 @@ pub(super) fn reduced(workload: &Workload, failure: Failure, task: &Task) -> Rep
         outcome.map_err(|failure| newest = failure).is_err()
     });
     regression.trials = match newest.cuts.is_empty() {
-        // The workload itself fails, whatever crash follows.
+        // The workload itself fails, with any crash after it.
         true => vec![Cut {
             point: None,
             policy: Policy::Lose(Loss::All),

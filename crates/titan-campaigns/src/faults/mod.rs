@@ -1,5 +1,5 @@
-//! Makes every operation of the file system fail, once or permanently, one run each. Whatever a
-//! call returns: what was acknowledged is there, reads are right, the error says what happened,
+//! Makes every operation of the file system fail, once or permanently, one run each. With any
+//! result of a call, acknowledged writes are there, reads are right, the error states the failure,
 //! nothing hangs, and `resume` or reopening heals the database.
 //!
 //! | module | owns |

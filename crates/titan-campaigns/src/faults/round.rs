@@ -1,5 +1,5 @@
-//! Runs one workload with one fault in it: whatever a call returns, nothing acknowledged is lost,
-//! no read is wrong, errors say what happened, and `resume` or reopening heals the database.
+//! Runs one workload with one fault in it: with any result of a call, nothing acknowledged is lost,
+//! no read is wrong, errors state the failure, and `resume` or reopening heals the database.
 
 use std::mem::{Discriminant, discriminant};
 use std::path::Path;
@@ -52,8 +52,8 @@ struct Armed<'a> {
 }
 
 impl Armed<'_> {
-    /// Removes the cause of a failure. A fault that strikes once stays: it may not have been what
-    /// failed.
+    /// Removes the cause of a failure. A fault that strikes once stays: it may not have been the
+    /// cause.
     fn lift(&self) {
         if self.plan.lasts() {
             self.vfs.clear_faults();
@@ -85,7 +85,7 @@ impl Armed<'_> {
     }
 }
 
-/// Checks that an error says what happened: it has a kind that a failing operation may have, the
+/// Checks that an error states the failure: it has a kind that a failing operation may have, the
 /// file, and the cause.
 fn is_clear(error: &Error) -> Checked<()> {
     let allowed = matches!(
@@ -145,7 +145,8 @@ impl Round<'_> {
     }
 
     /// Crashes the process or the machine after an operation that promises to be durable, the first
-    /// of its kind since healing: a later operation might make durable what this one failed to.
+    /// of its kind since healing: a later operation might make data durable that this one failed
+    /// to.
     fn keeps_promise(&mut self, op: &Op) -> Checked<()> {
         let promises = match op {
             Op::Write { durability, .. } => *durability == Durability::Synced,
@@ -198,7 +199,7 @@ impl Round<'_> {
         }
     }
 
-    /// Reads return what was acknowledged, or fail.
+    /// Reads return acknowledged writes, or fail.
     fn reads_right(&mut self, doubt: Option<&Op>) -> Checked<()> {
         match contents(&self.store.db) {
             // A family may exist or not although creating or dropping it failed.

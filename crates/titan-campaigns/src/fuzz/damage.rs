@@ -134,7 +134,7 @@ impl File {
         format!("{} bytes zeroed", range.len())
     }
 
-    /// Corrects the checksums of what is in the range, if wanted.
+    /// Corrects the checksums of the bytes in the range, if wanted.
     fn disguise(&mut self, range: Range<usize>, wanted: bool) {
         for piece in self.pieces.iter().filter(|_| wanted) {
             if piece.covers(&range) {

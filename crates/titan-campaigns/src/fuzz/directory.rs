@@ -21,10 +21,10 @@ const REPAIRED: &str = "/repaired";
 /// everything, writes, compacts, closes, checks and opens again.
 ///
 /// # Panics
-/// If anything has a result other than an error that damage may cause; if a read returns what was
-/// never written, or what was written after the damage is lost later, unless checksums were
-/// corrected; if a check finds nothing and reading does; if what was just written is not there; if
-/// a repaired database is not sound.
+/// If anything has a result other than an error that damage may cause; if a read returns a value
+/// that was never written, or a write after the damage is lost later, unless checksums were
+/// corrected; if a check finds nothing and reading does; if the latest writes are not there; if a
+/// repaired database is not sound.
 #[expect(clippy::panic, reason = "it is how a property fails")]
 pub fn directory(data: &[u8]) {
     let Some(damaged) = Damaged::read(data) else {
@@ -196,7 +196,7 @@ impl Use {
         Ok(())
     }
 
-    /// Writes to every family, flushes, compacts and closes; returns what was acknowledged as
+    /// Writes to every family, flushes, compacts and closes; returns the writes acknowledged as
     /// durable.
     fn write(&self, db: &Db) -> Checked<Vec<(String, Vec<u8>)>> {
         let mut written = Vec::new();
@@ -224,7 +224,7 @@ impl Use {
         Ok(written)
     }
 
-    /// Checks that what was acknowledged is there.
+    /// Checks that acknowledged writes are there.
     fn find(&self, db: &Db, written: &[(String, Vec<u8>)]) -> Checked<()> {
         self.read(db).doing("reading after opening again")?;
         for (family, key) in written {

@@ -23,7 +23,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The next bytes, so many or what is left.
+    /// The next bytes, so many or all that are left.
     #[cfg(feature = "serve")]
     pub(super) fn take(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(len.min(self.0.len()));

@@ -16,12 +16,12 @@ const LENGTHS: [usize; 8] = [0, 1, 30, 99, 100, 300, 1000, 5000];
 const FAMILIES: [&str; 4] = [DEFAULT, DEFAULT, "cf1", "cf2"];
 
 /// Performs the operations encoded in the bytes on a database and on the model; then stops the
-/// process or the machine at one of the file operations, checks what is left, and continues with
-/// it.
+/// process or the machine at one of the file operations, checks the files that are left, and
+/// continues with them.
 ///
 /// # Panics
 /// If a read differs from the model, an operation fails, or the crash violates a promise. The
-/// message ends with what `cargo xtask crash --replay` reads.
+/// message ends with the text that `cargo xtask crash --replay` reads.
 #[expect(clippy::panic, reason = "it is how a property fails")]
 pub fn operations(data: &[u8]) {
     let plan = Plan::read(&mut Input::new(data));

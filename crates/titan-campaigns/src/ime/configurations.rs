@@ -7,7 +7,7 @@ use crate::mvcc::configurations::{
     ALL_KINDS, CLIENTS, Cache, Configuration, Phases, RETENTION, USUAL, collected,
 };
 
-/// All fits, and only what the present finds is kept.
+/// All fits, and only versions that the present finds are kept.
 const ALL: Cache = Cache {
     memory_limit: 1 << 30,
     limit_changes: false,

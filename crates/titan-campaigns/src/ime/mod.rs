@@ -1,5 +1,5 @@
-//! Random histories of a store of versions with a range cache, under many configurations: whatever
-//! is held, loaded, pruned and dropped, everything that is read is as the model says.
+//! Random histories of a store of versions with a range cache, under many configurations: with any
+//! ranges held, loaded, pruned and dropped, every read agrees with the model.
 //!
 //! The histories are those of [`mvcc`](crate::mvcc), and a tenth of their operations are ones of
 //! the cache.
@@ -17,7 +17,7 @@ pub struct Ime(pub Mvcc);
 
 impl Ime {
     /// Runs lists of operations under every configuration, on all cores. Counts passed operations,
-    /// and lists that failed. Returns what the histories have met.
+    /// and lists that failed. Returns the counts of events in the histories.
     pub fn run(&self, run: &Run) -> Coverage {
         self.0.histories(run, &CONFIGURATIONS)
     }

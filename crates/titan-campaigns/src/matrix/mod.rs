@@ -2,17 +2,17 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`cases`] | the directories that RocksDB writes, and what Titan must read from each |
+//! | [`cases`] | the directories of RocksDB, and the content that Titan must read from each |
 //! | [`release`] | RocksDB of any release in its own process |
 //! | [`content`] | the contents of a database according to each of the two |
-//! | [`looks`] | what Titan must do with such a directory |
+//! | [`looks`] | the steps of Titan on such a directory |
 //! | [`written`] | the directories that Titan writes |
 //!
 //! Each release writes the directories for which it has options. RocksDB itself then lists the
 //! contents of a copy, since reading changes a directory. Titan must read the same, or refuse for
 //! the reason that the case states; write, flush, compact, check and open it again; and RocksDB
 //! must read the result, write to it, and then Titan again (FMT-1). In the other direction every
-//! release reads what Titan wrote, flushes and compacts it, and Titan reads the result.
+//! release reads a database that Titan wrote, flushes and compacts it, and Titan reads the result.
 
 mod cases;
 mod content;
@@ -335,8 +335,8 @@ impl<'a> Made<'a> {
         dumped(&file)
     }
 
-    /// Checks that Titan reads what the case states, and that RocksDB reads the result of Titan's
-    /// work.
+    /// Checks that Titan reads the content that the case states, and that RocksDB reads the result
+    /// of Titan's work.
     fn judge(&self, program: &mut Program) -> Checked<()> {
         let case = self.case;
         let dir = self.live().join(case.dir);

@@ -1,4 +1,4 @@
-//! The directories that Titan writes, and what a release of RocksDB must do with each.
+//! The directories that Titan writes, and the steps of a release of RocksDB on each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn write(configuration: &'static Configuration, dir: &Path, seed: u64) -> Checke
 }
 
 impl Written {
-    /// Checks that RocksDB reads a copy of it, and Titan what RocksDB makes of that.
+    /// Checks that RocksDB reads a copy of it, and Titan the result of RocksDB's work on that.
     pub(super) fn read_by(&self, program: &mut Program, root: &Path) -> Checked<()> {
         let (db, content) = (root.join("db"), root.join("content"));
         copy_all(&self.dir, &db)?;

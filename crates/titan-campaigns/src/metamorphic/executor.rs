@@ -89,7 +89,7 @@ impl Executor {
         self.session.as_mut().ok_or_else(closed)
     }
 
-    /// Performs a legal operation, and checks what must hold after it.
+    /// Performs a legal operation, and checks the properties that must hold after it.
     fn apply(&mut self, op: &Op) -> Checked<Outcome> {
         let configuration = self.configuration;
         let mut op = op.clone();

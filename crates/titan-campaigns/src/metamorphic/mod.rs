@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`configurations`] | the table of configurations |
 //! | `executor` | a list of operations on a database of one configuration |
-//! | `properties` | what must hold for a database besides its outcomes |
+//! | `properties` | properties that must hold for a database besides its outcomes |
 //!
 //! The expected outcomes are those of [`Reference`](titan_testkit::reference::Reference); they
 //! are computed once for each list, and each configuration is compared with them while it runs.

@@ -1,4 +1,4 @@
-//! Properties that must hold for a database whatever was done to it.
+//! Properties that must hold for a database after any operations.
 
 use std::path::Path;
 

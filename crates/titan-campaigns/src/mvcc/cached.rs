@@ -1,5 +1,5 @@
 //! The range cache of a store: ranges that are loaded, dropped, pruned, audited, and memory that is
-//! short. None of it changes what is read.
+//! short. None of it changes the results of reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -147,7 +147,7 @@ impl World {
         Ok((done, first.chain(begun).collect::<Checked<_>>()?))
     }
 
-    /// Compares what was read beside a commit, once the model has it.
+    /// Compares the reads beside a commit, once the model has it.
     pub(super) fn check_early(&self, early: &Early) -> Checked<()> {
         let expected = self.model.get(&early.key, early.at);
         same_value(&early.key, early.value.as_deref(), expected)?;
@@ -168,7 +168,7 @@ impl World {
         Ok(())
     }
 
-    /// Counts what a cache did that ends.
+    /// Counts the events of a cache that ends.
     pub(super) fn count_cache(&mut self) {
         if let Some(cache) = &self.cache {
             self.seen.count_cache(&cache.stats());

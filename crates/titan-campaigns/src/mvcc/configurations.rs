@@ -64,7 +64,7 @@ pub struct Cache {
     pub segment_size: usize,
     /// Distance of its safe point from the present.
     pub safe_lag: Duration,
-    /// Whether it decides by itself what is held.
+    /// Whether it decides by itself on the ranges to hold.
     pub chooses: bool,
 }
 

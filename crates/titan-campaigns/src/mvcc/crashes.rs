@@ -1,4 +1,4 @@
-//! The machine stops: what is left must be a prefix of the commits, with all that were durable.
+//! The machine stops: the commits left must be a prefix of all, with all that were durable.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::transactions::{Handle, State};
 use super::world::World;
 
 impl World {
-    /// Marks in the journal what is promised now, unless that was promised before.
+    /// Marks the present promise in the journal, unless it was made before.
     pub(super) fn promise(&mut self) {
         let now = (self.durable, self.commits.len(), self.safe_point);
         if self.promised.last() != Some(&now) {
@@ -20,8 +20,8 @@ impl World {
         }
     }
 
-    /// Goes on with what a crash leaves, so many operations of the file system ago. The model
-    /// forgets the commits that it lost.
+    /// Goes on with the files that a crash leaves, so many operations of the file system ago. The
+    /// model forgets the commits that it lost.
     pub(super) fn crash(&mut self, loss: Loss, back: usize) -> Checked<()> {
         self.promise();
         self.seen.crashes += 1;
@@ -30,8 +30,7 @@ impl World {
         let mark = journal.acknowledged_before(point).checked_sub(1);
         let promised = mark.and_then(|mark| self.promised.get(mark as usize));
         let (durable, written, safe_point) = promised.copied().unwrap_or(self.opened);
-        // The old process is gone; what it still writes goes to a file system that nobody sees any
-        // more.
+        // The old process is gone; its later writes go to a file system that nobody sees any more.
         self.end_process()?;
         self.count_cache();
         drop(self.cache.take());

@@ -311,7 +311,7 @@ impl Generator {
                 }
             }
         }
-        // Now and then the locks of those who are gone expire.
+        // Now and then the locks of abandoned transactions expire.
         if self.rng.u32(..12) == 0 && self.of.phases != Phases::One {
             ops.push(Op::Tick { ms: 11_000 });
         }
@@ -503,7 +503,7 @@ impl Generator {
         self.ended.push(id);
     }
 
-    /// Changes what is held in memory.
+    /// Changes the ranges held in memory.
     fn cache_op(&mut self) -> Option<Op> {
         Some(match self.rng.u32(..100) {
             0..8 => {

@@ -1,4 +1,4 @@
-//! The end of a history: exactly what the model says is left.
+//! The end of a history: exactly the versions of the model are left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -16,8 +16,8 @@ use super::world::{LOCK_TTL, World};
 const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
 
 impl World {
-    /// Ends everything, drops what may be dropped, and compares what is left: first at the safe
-    /// point of the history, then at the present.
+    /// Ends everything, drops the versions that may be dropped, and compares those left: first at
+    /// the safe point of the history, then at the present.
     pub(super) fn finish(&mut self) -> Checked<Seen> {
         self.check_everything()?;
         match self.configuration.crashes {

@@ -12,10 +12,10 @@
 //! | `transactions`, `clients` | transactions of the store, and of clients that call Percolator |
 //! | `waits` | calls that wait for locks |
 //! | `reads` | reads of both, compared |
-//! | `crashes` | what is left after a crash |
-//! | `left` | what is left at the end |
-//! | `cached` | what a range cache holds, loads and drops |
-//! | `seen` | counts of what histories have met |
+//! | `crashes` | the versions left after a crash |
+//! | `left` | the versions left at the end |
+//! | `cached` | the ranges that a range cache holds, loads and drops |
+//! | `seen` | counts of events in histories |
 //! | `clock` | the time of a history |
 
 mod cached;
@@ -74,7 +74,7 @@ impl Default for Mvcc {
 
 impl Mvcc {
     /// Runs lists of operations under every configuration, on all cores. Counts passed operations,
-    /// and lists that failed. Returns what the histories have met.
+    /// and lists that failed. Returns the counts of events in the histories.
     pub fn run(&self, run: &Run) -> Coverage {
         self.histories(run, &CONFIGURATIONS)
     }

@@ -1,4 +1,4 @@
-//! Counts of what histories have met, by configuration.
+//! Counts of events in histories, by configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -95,7 +95,7 @@ impl Seen {
         sums.zip(more.cache).for_each(|(sum, n)| *sum += n);
     }
 
-    /// Counts what a cache did that ends.
+    /// Counts the events of a cache that ends.
     pub(super) fn count_cache(&mut self, stats: &Stats) {
         let (points, parts) = (&stats.points, &stats.parts);
         let counts = [

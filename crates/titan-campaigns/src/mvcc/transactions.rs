@@ -399,7 +399,7 @@ impl World {
         Ok(())
     }
 
-    /// The locks of a transaction are gone, whatever became of it.
+    /// The locks of a transaction are gone, after any outcome.
     pub(super) fn unlock(&mut self, id: u32) {
         if let Some(txn) = self.txns.get_mut(&id) {
             txn.locked.clear();

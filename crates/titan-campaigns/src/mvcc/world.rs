@@ -327,7 +327,7 @@ impl World {
         versions.ok_or_else(|| CheckFailure::wrong("the family of versions is missing"))
     }
 
-    /// Counts what a database did that ends.
+    /// Counts the events of a database that ends.
     pub(super) fn count_engine(&mut self) -> Checked<()> {
         self.look()?;
         self.seen.depth.count(self.store.db());

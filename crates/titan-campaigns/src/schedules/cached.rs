@@ -2,8 +2,8 @@
 //! of memory at once.
 //!
 //! There is no store, whose locks the scheduler does not know: the scenario commits versions as one
-//! does, and reads timestamps up to which everything is published. The model says what such a read
-//! finds.
+//! does, and reads timestamps up to which everything is published. The model has the result of such
+//! a read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -217,7 +217,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks the parts that memory has. Those of the engine are not what is tried here.
+    /// Checks the parts that memory has. Those of the engine are not tried here.
     fn scan(&self, at: u64, direction: Direction, rng: &mut fastrand::Rng) -> Checked<()> {
         let bound = |rng: &mut fastrand::Rng| {
             rng.bool()

@@ -109,8 +109,8 @@ pub(super) fn work_in(world: &World, rng: &mut fastrand::Rng) -> Checked<()> {
     Ok(())
 }
 
-/// Snapshots and lazy values not fetched yet, while what they need is overwritten, compacted,
-/// deleted.
+/// Snapshots and lazy values not fetched yet, while the values that they need are overwritten,
+/// compacted, deleted.
 fn held_readers(seed: u64) -> Checked<()> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let world = World::new(&mut rng)?;
@@ -204,7 +204,7 @@ fn come_and_go(world: &World, n: usize, rng: &mut fastrand::Rng) -> Checked<()> 
     both_there(iterated)
 }
 
-/// Checks that what an iterator saw is there, whether its family still exists or not.
+/// Checks that the entries that an iterator saw are there, whether its family still exists or not.
 fn both_there(mut iterator: titan::DbIterator) -> Checked<()> {
     iterator.seek_to_first()?;
     for number in 1..3 {

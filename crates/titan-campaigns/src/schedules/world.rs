@@ -2,7 +2,8 @@
 //!
 //! Every batch of a writer puts the same entries into two families: its number under the writer's
 //! name, and a value made from its number under one of the writer's slots. The [`Ledger`] says
-//! whether what a reader finds is one moment of the database that may be found.
+//! whether the contents that a reader finds are those of one moment of the database that may be
+//! found.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -268,7 +269,7 @@ fn check_files(vfs: &SimVfs, rng: &mut fastrand::Rng) -> Checked<()> {
     sound(DIR.as_ref(), &options(vfs, rng)).map(drop)
 }
 
-/// A reader's findings and what it keeps: lazy values, a snapshot.
+/// A reader's findings and the objects that it keeps: lazy values, a snapshot.
 pub(crate) struct Held {
     here: BTreeMap<Vec<u8>, LazyValue>,
     there: BTreeMap<Vec<u8>, LazyValue>,

@@ -79,7 +79,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A new timestamp, not before what was acknowledged.
+    /// A new timestamp, not before the last acknowledged commit.
     pub(super) fn timestamp(&mut self) -> Called<u64> {
         let acknowledged = self.shared.history.last_acknowledged();
         let at = self.connection.timestamp()?;
@@ -201,7 +201,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// A key, and what to do to it.
+    /// A key, and the change of it.
     fn change(&mut self) -> (u8, Option<Content>) {
         let content = match self.rng.u32(..5) {
             0 => None,

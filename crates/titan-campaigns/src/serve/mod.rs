@@ -10,11 +10,11 @@
 //! | file | owns |
 //! |---|---|
 //! | `node` | the process that is killed |
-//! | `connection` | calls: regions, repetition, what a broken connection means |
+//! | `connection` | calls: regions, repetition, the meaning of a broken connection |
 //! | `resolve` | the fates of transactions, and the locks of others |
 //! | `client` | random transactions |
 //! | `commit` | their commits |
-//! | `shared` | what the clients of a round share |
+//! | `shared` | the state that the clients of a round share |
 
 mod client;
 mod commit;
@@ -97,7 +97,7 @@ fn run_round(run: &Run, titan: &Path, seed: u64, round: Round) -> Checked<Done> 
         }
         shared.stop();
     });
-    // They explain what clients have found.
+    // They explain the findings of clients.
     restarted?;
     node.check()?;
     shared.failure()?;

@@ -23,7 +23,7 @@ pub(super) struct Shared<'a> {
     pub(super) pending: Mutex<Vec<Pending>>,
     /// For each client, a timestamp before all that it still uses.
     pub(super) floors: Vec<AtomicU64>,
-    /// Transactions that have ended, in whatever way.
+    /// Transactions that have ended, in any way.
     pub(super) ended: AtomicU64,
     transactions: u64,
     is_stopped: AtomicBool,

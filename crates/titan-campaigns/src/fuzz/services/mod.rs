@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `methods` | the calls, and the messages of their requests |
 //! | `codec` | messages as bytes, for the transport |
-//! | `place` | a node on a simulated disk, and what holds after its calls |
+//! | `place` | a node on a simulated disk, and the checks after its calls |
 //! | `seeds` | inputs to start from |
 
 mod codec;

@@ -1,4 +1,4 @@
-//! A node on a simulated disk, and what holds after its calls.
+//! A node on a simulated disk, and the checks after its calls.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl Place {
     pub(super) fn call(&self, method: &Method, request: &[u8], is_addressed: bool) {
         let mut message = request.to_vec();
         if is_addressed {
-            // A field that comes again replaces what it has.
+            // A field that comes again replaces its earlier value.
             let first = match method.first {
                 First::Context => context().encode_to_vec(),
                 First::Header => RequestHeader {
@@ -157,7 +157,7 @@ impl Place {
     }
 }
 
-/// Batches wait for what a client can ask to wait for. Without waits, what takes long hangs.
+/// Batches wait as long as their requests ask. Without waits, a call that takes long hangs.
 fn without_waits(message: Vec<u8>) -> Vec<u8> {
     let Ok(mut batch) = BatchCommandsRequest::decode(&*message) else {
         return message;

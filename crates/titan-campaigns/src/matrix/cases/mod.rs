@@ -1,4 +1,5 @@
-//! The directories that RocksDB writes: how each is made, and what Titan must read from it.
+//! The directories that RocksDB writes: how each is made, and the content that Titan must read from
+//! it.
 //!
 //! | file | directories that differ in |
 //! |---|---|
@@ -50,7 +51,8 @@ pub(super) struct Case {
     pub(super) family: &'static str,
     /// Additional families from the start, with their options.
     pub(super) others: &'static [(&'static str, &'static str)],
-    /// Options of families, instead of `family`, with which RocksDB opens what Titan has compacted.
+    /// Options of families, instead of `family`, with which RocksDB opens a database that Titan has
+    /// compacted.
     pub(super) again: Option<&'static str>,
     /// The steps, in lines of `RocksDbPeer.java` but with blanks between their fields, `~` for a
     /// blank within one. `kill` kills the process, `open` opens the database again, `remove`

@@ -49,7 +49,7 @@ const WRITES: &str = "
     fill second b 0 50 1 0 3000
     kill";
 
-/// Batches; one overwrites at its start what the previous one wrote at its end.
+/// Batches; one overwrites at its start the keys that the previous one wrote at its end.
 const OVERWRITES: &str = "
     fill default a 0 16 1 10 300
     fill default a 15 31 1 10 300
