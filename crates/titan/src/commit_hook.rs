@@ -19,8 +19,8 @@ use crate::format::{ColumnFamilyId, SequenceNumber};
 /// If a call panics, the commit goes on as if nothing had happened, the hook is never called again,
 /// [`Db::is_commit_hook_poisoned`](crate::Db::is_commit_hook_poisoned) returns true from before the
 /// group is visible on (before the next group, if `after_publish` panicked), and listeners are
-/// [notified](crate::EventListener::commit_hook_poisoned). What the hook maintains must not be used
-/// any more then; the next opening may have a hook again.
+/// [notified](crate::EventListener::commit_hook_poisoned). The data that the hook maintains must
+/// not be used any more then; the next opening may have a hook again.
 pub trait CommitHook: Send + Sync {
     /// A group of batches is in the memtables, and becomes visible when this returns. The first
     /// operation has the sequence number `first`, each one after it the next.

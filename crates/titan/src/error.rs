@@ -425,10 +425,10 @@ impl From<Error> for std::io::Error {
     }
 }
 
-/// For programs, whose functions may return [`Result`] and read files of their own. What became an
-/// `io::Error` here, as in a read by [`LazyValue::reader`](crate::LazyValue::reader), is itself
-/// again; any other error has the kind that the engine gives it, and says that it is one of the
-/// application's I/O.
+/// For programs, whose functions may return [`Result`] and read files of their own. An [`Error`]
+/// that became an `io::Error` here, as in a read by
+/// [`LazyValue::reader`](crate::LazyValue::reader), is itself again; any other error has the kind
+/// that the engine gives it, and says that it is one of the application's I/O.
 ///
 /// The engine names the file that failed, by [`Error::io`], which a `?` would forget. So its own
 /// modules do without this: it is left out where their unit tests are built, and there such a `?`

@@ -33,7 +33,7 @@ impl Panicked {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let text = text.map(str::to_owned);
-        // What a panic carries may have a destructor that panics, with another such object.
+        // The object of a panic may have a destructor that panics, with another such object.
         if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             std::mem::forget(another);
         }
@@ -41,7 +41,7 @@ impl Panicked {
     }
 }
 
-/// Calls code of the application. What a panic leaves half way is that code's own.
+/// Calls code of the application. The state that a panic leaves half way is that code's own.
 pub(crate) fn contain<T>(call: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(call)).map_err(Panicked::said)
 }

@@ -25,7 +25,7 @@ pub struct CollectedReport {
     /// Reported garbage of the table.
     pub garbage: GarbageByMoment,
     /// The moment up to which the job that wrote the table could drop garbage; `None` if it dropped
-    /// none. What is left of garbage from before is not waited for.
+    /// none. The rest of the garbage from before is not waited for.
     pub(crate) seen: Option<u64>,
 }
 

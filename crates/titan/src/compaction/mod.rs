@@ -6,8 +6,8 @@
 //! | [`choosing`] | which tables to merge next, so that the tree has its shape, and which of that fits the device |
 //!
 //! A compaction copies blob pointers unchanged. It moves values only from inline to a blob file, or
-//! back if the family separates no more. What it drops is reported exactly, as garbage of its blob
-//! file (BLOB-3).
+//! back if the family separates no more. It reports the records that it drops exactly, as garbage
+//! of their blob files (BLOB-3).
 
 #[allow(missing_docs, reason = "reached through `internals` only")]
 pub(crate) mod building;

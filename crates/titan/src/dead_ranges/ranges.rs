@@ -119,7 +119,7 @@ impl DeadRanges {
         let hasty = mutant!(dead_range_known_too_early);
         let mut grown = false;
         if looked_to <= snapshot || hasty {
-            // What waits there need not wait any more.
+            // Ranges that wait there need not wait any more.
             let is_apart = |range: &DeadRange| range.common(&walked, order).is_none();
             ranges.pending.retain(is_apart);
             grown |= ranges.known.add(walked, order);

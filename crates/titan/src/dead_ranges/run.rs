@@ -42,8 +42,8 @@ impl<D: Deref<Target = DeadRanges>> DeadRun<D> {
         self.ranges.count_skipped(entries);
     }
 
-    /// Filters have ruled out tables of the reader: it passes ranges, and adds none. What these
-    /// tables have it has not seen, and filters of prefixes are only right for prefixes.
+    /// Filters have ruled out tables of the reader: it passes ranges, and adds none. It has not
+    /// seen the entries of these tables, and filters of prefixes are only right for prefixes.
     pub(crate) fn sees_a_part(&mut self) {
         self.sees_a_part = true;
     }

@@ -63,7 +63,7 @@ fn no_range_that_a_reader_passes_has_a_value_at_its_snapshot() {
     for seed in 0..400 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let ranges = ranges();
-        // What is published, and the group under way.
+        // The published writes, and the group under way.
         let mut history: History = Vec::new();
         let mut published = 0;
         let mut generation = 0;
@@ -199,7 +199,7 @@ fn ranges_that_meet_are_one_and_a_written_key_divides_it() {
         ("(f)", "(g)", 31),
         ("(g)", "(h)", 62),
     ]);
-    // What has too few dead keys is forgotten.
+    // A range with too few dead keys is forgotten.
     put(b"ee");
     expect(&[("(b)", "(e)", 125), ("(f)", "(g)", 31), ("(g)", "(h)", 62)]);
 }

@@ -49,10 +49,10 @@ pub use ttl::TimeToLive;
 /// filter again. A compaction that a caller asked for fails with
 /// [`ErrorKind::CompactionFilter`](crate::ErrorKind::CompactionFilter).
 ///
-/// **Calls.** A filter may read the database. What waits for jobs fails with `InvalidArgument`
-/// within a filter or its factory, whichever database it is called on: `compact_range`,
-/// `collect_garbage`, `pause_garbage_collection`, `wait_idle` and `close`. A filter should not
-/// write: a write may wait until the job of the filter has ended, unless it has
+/// **Calls.** A filter may read the database. Calls that wait for jobs fail with `InvalidArgument`
+/// within a filter or its factory, on any database: `compact_range`, `collect_garbage`,
+/// `pause_garbage_collection`, `wait_idle` and `close`. A filter should not write: a write may wait
+/// until the job of the filter has ended, unless it has
 /// [`no_slowdown`](crate::WriteOptions::no_slowdown).
 pub trait CompactionFilterFactory: Send + Sync + 'static {
     /// Names the filter in errors and in OPTIONS. Always the same.
@@ -61,7 +61,8 @@ pub trait CompactionFilterFactory: Send + Sync + 'static {
     /// The filter for a job, or none if there is nothing to filter in it.
     fn create(&self, context: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>>;
 
-    /// Whether flushes are filtered too. What a flush drops is never written to a blob file.
+    /// Whether flushes are filtered too. A value that a flush drops is never written to a blob
+    /// file.
     fn at_flush(&self) -> bool {
         false
     }

@@ -54,7 +54,7 @@ impl CompactionFilterFactory for TimeToLive {
     }
 
     fn create(&self, context: &FilterContext<'_>) -> Option<Box<dyn CompactionFilter>> {
-        // What was written by then has expired.
+        // Values written by then have expired.
         let expired_by = context.now.checked_sub(self.age)?;
         Some(Box::new(Expiry { expired_by }))
     }

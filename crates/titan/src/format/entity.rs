@@ -443,7 +443,8 @@ mod tests {
                     false => damaged[at] ^ 1 << rng.u8(..8),
                 };
             }
-            // What is still read has names in order, and is encoded and read again.
+            // An entity that is still read has names in order, and is the same when it is encoded
+            // and read again.
             if let Ok(found) = columns(&damaged) {
                 assert!(found.is_sorted_by(|a, b| a.name < b.name), "seed {seed}");
                 assert_eq!(columns(&encode(&found)).unwrap(), found, "seed {seed}");

@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// Calls `see` with each pointer of an entry of this type and value.
 ///
-/// Whatever counts, follows or rewrites pointers goes through here: a pointer that one place
+/// All code that counts, follows or rewrites pointers goes through here: a pointer that one place
 /// overlooks is a value that garbage collection deletes (BLOB-2, BLOB-3).
 ///
 /// # Errors
@@ -21,7 +21,7 @@ pub fn each_pointer(
     match value_type {
         ValueType::BlobIndex => see(BlobIndex::decode(value)?),
         ValueType::WideColumnEntity if !mutant!(entity_pointers_overlooked) => {
-            // What is wrong with an entity that has no pointers is its readers' concern.
+            // Damage to an entity that has no pointers is its readers' concern.
             if !may_have_pointers(value) {
                 return Ok(());
             }

@@ -24,8 +24,8 @@ pub trait PrefixExtractor: Send + Sync {
     fn prefix_len(&self, key: &[u8]) -> Option<usize>;
 
     /// Whether all keys that start with `prefix` have the same prefix, which is `prefix` itself or
-    /// a beginning of it. What filters say of it then holds for all of these keys. `false` is
-    /// always right.
+    /// a beginning of it. The answers of filters about it then hold for all of these keys. `false`
+    /// is always right.
     fn is_whole(&self, prefix: &[u8]) -> bool {
         let _ = prefix;
         false

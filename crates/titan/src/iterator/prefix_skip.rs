@@ -64,7 +64,7 @@ impl<'r> PrefixSkip<'r> {
         self.stepped += entries as u64;
     }
 
-    /// Number of entries that were stepped over. What was jumped over is not among them.
+    /// Number of entries that were stepped over. Entries that were jumped over are not among them.
     pub(crate) fn stepped(&self) -> u64 {
         self.stepped
     }

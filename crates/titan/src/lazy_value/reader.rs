@@ -61,7 +61,7 @@ impl ValueReader {
     /// Bytes of the value. Reads it, unless it is read in parts.
     fn size(&mut self) -> Result<u64> {
         let whole = self.whole()?.map(|value| value.len() as u64);
-        // What is read in parts is stored as it is.
+        // A value that is read in parts is stored as it is.
         Ok(whole.unwrap_or_else(|| self.value.stored_len()))
     }
 }

@@ -67,7 +67,7 @@ fn shared_locks_exclude_exclusive_ones_and_those_exclude_all() {
     assert_eq!(lock(a, Exclusive), Ok(Had));
     assert_eq!(lock(b, Shared), TIMEOUT);
     assert_eq!(lock(b, Exclusive), TIMEOUT);
-    // What one does not have it cannot release.
+    // An owner cannot release a lock that it does not have.
     table.release(b, [&key("k"), &key("other")]);
     assert_eq!(lock(b, Shared), TIMEOUT);
     assert_eq!(try_lock(&table, b, "other", Exclusive), Ok(New));

@@ -202,7 +202,7 @@ mod tests {
             merged("uint64add", None, &[&number(4), &number(u64::MAX)]),
             number(3)
         );
-        // Whatever is no number counts as 0.
+        // A value that is no number counts as 0.
         assert_eq!(merged("uint64add", Some(b"abc"), &[&number(4)]), number(4));
         assert_eq!(merged("uint64add", Some(&number(3)), &[b""]), number(3));
 

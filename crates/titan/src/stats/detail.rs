@@ -33,7 +33,8 @@ thread_local! {
     static GAPS: Cell<u32> = const { Cell::new(0) };
     /// The stripe of this thread, once it has one.
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
-    /// Whether this thread tells somebody of a slow operation. What that one does is not told.
+    /// Whether this thread tells somebody of a slow operation. The operations of that one are not
+    /// told.
     static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -86,8 +87,8 @@ impl std::fmt::Debug for Parts {
 }
 
 impl Detail {
-    /// Changes the level, and the time from which on an operation is slow; 0 if none is. What was
-    /// counted stays.
+    /// Changes the level, and the time from which on an operation is slow; 0 if none is. The counts
+    /// stay.
     ///
     /// # Errors
     /// `Internal` if the histograms cannot be made.

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 )]
 #[non_exhaustive]
 pub enum StatsLevel {
-    /// The counters that are always kept. No histogram. What is switched off costs a branch in each
-    /// call.
+    /// The counters that are always kept. No histogram. The parts that are switched off cost a
+    /// branch in each call.
     #[default]
     Off,
     /// All counters. Every job, sync and stall is timed, and of the calls that may take less than a

@@ -24,7 +24,7 @@
 //!
 //! Promises:
 //!
-//! 1. Whatever the content of a file, reading it gives its entries or an error that names file and
+//! 1. With any content of a file, reading it gives its entries or an error that names file and
 //!    offset; never a panic, never an allocation that its size does not justify.
 //! 2. Every block is verified when it is read from the file.
 //! 3. A written table is durable when [`TableWriter::finish`] returns; its name is not.

@@ -30,7 +30,7 @@ enum Shown {
 /// of the database.
 ///
 /// It shows the writes that the transaction had made when the iterator was created. Later ones do
-/// not disturb it, and it may outlive the transaction. What it reads of the database is as of the
+/// not disturb it, and it may outlive the transaction. It reads the database as of the
 /// transaction's snapshot, or of the iterator's creation if there is none. The keys that it shows
 /// are not guarded: see [`Transaction::guard`](super::Transaction::guard).
 ///

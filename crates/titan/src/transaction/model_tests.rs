@@ -4,8 +4,8 @@
 //! The model has the contents after each write. A transaction commits if and only if no key that it
 //! touched was written since it had to be unchanged; so no write is lost, and none is refused
 //! without need. Reads see the contents of one moment and the transaction's own writes: no dirty
-//! read and no read skew. What transactions guard cannot have changed by their commit: no write
-//! skew.
+//! read and no read skew. Keys that transactions guard cannot have changed by their commit: no
+//! write skew.
 
 mod locks;
 mod others;
@@ -139,7 +139,7 @@ impl World {
             self.last_write.insert(key, time);
         }
         self.history.push(contents);
-        // What no transaction reads any more is not needed.
+        // Contents that no transaction reads any more are not needed.
         if time.is_multiple_of(256) {
             let oldest = self.open.iter().filter_map(|t| t.snapshot).min();
             for at in 0..oldest.unwrap_or(time) {

@@ -63,7 +63,7 @@ fn locks_are_released_after_the_writes_are_visible() {
             let seen = second.get_for_update(&db, "k").unwrap();
             assert_eq!(seen.as_deref(), Some(&b"2"[..]));
             second.put(&db, "k", "3").unwrap();
-            // What the first one wrote before the lock was free is no conflict.
+            // A write of the first one before the lock was free is no conflict.
             second.commit().unwrap();
             assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"3"[..]));
         });

@@ -129,7 +129,7 @@ impl Snapshot {
 
 impl Transaction {
     /// A family as this transaction sees it: its own writes above its snapshot, or above the
-    /// present if it has none. What is read is not guarded.
+    /// present if it has none. Keys that are read are not guarded.
     pub fn of<'a>(&'a self, family: &'a ColumnFamily) -> FamilyInTransaction<'a> {
         FamilyInTransaction {
             transaction: self,

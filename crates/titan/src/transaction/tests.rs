@@ -307,7 +307,7 @@ fn a_save_point_takes_back_writes_guards_and_locks() {
         let nothing = Some(ErrorKind::InvalidArgument);
         assert_eq!(kind(t.rollback_to_save_point()), nothing);
         assert_eq!(kind(t.pop_save_point()), nothing);
-        // What was given up is no conflict.
+        // Keys that were given up are no conflict.
         for key in [b"b", b"c", b"d", b"g"] {
             db.put(key, b"theirs").unwrap();
         }

@@ -200,7 +200,7 @@ mod tests {
         std::fs::create_dir(&here).unwrap();
         assert!(!lock.has_names(At::of_process(&here.join("LOCK"))));
         take(&here.join("LOCK"));
-        // What is reached by the lock is where it was moved.
+        // The anchored file system reaches the directory where it was moved.
         assert_eq!(
             vfs.lock(&here.join("LOCK")).err().unwrap().kind(),
             ErrorKind::Locked

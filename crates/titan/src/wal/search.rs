@@ -8,11 +8,11 @@ use crate::error::Result;
 /// Where records after damage are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Where the length of the damaged record leads, then at the starts of later blocks. What is
-    /// found there was written as a record.
+    /// Where the length of the damaged record leads, then at the starts of later blocks. A record
+    /// that is found there was written as one.
     Certain,
-    /// At each byte of the damaged block too. What is found may be part of a value that looks like
-    /// a record.
+    /// At each byte of the damaged block too. A record that is found may be part of a value that
+    /// looks like one.
     Everywhere,
 }
 

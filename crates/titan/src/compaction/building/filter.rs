@@ -175,7 +175,7 @@ impl<'a> JobFilter<'a> {
         }
         let stored = match value_type {
             ValueType::BlobIndex => Some(StoredValue::Blob(BlobIndex::decode(value)?)),
-            // What is wrong with an entity is its readers' concern.
+            // Damage to an entity is its readers' concern.
             ValueType::WideColumnEntity => default_value(value).ok().map(|value| match value {
                 ColumnValue::Inline(value) => StoredValue::Inline(value),
                 ColumnValue::Pointer(index) => StoredValue::Blob(index),

@@ -2,8 +2,8 @@
 //!
 //! A job hands its survivors to an [`Inliner`]. This reads the values to which they point, many at
 //! once, and hands them on in order. A pointer stays if its value cannot be read or is too large
-//! for a table: damage to one value is its readers' concern. What is brought back is garbage of its
-//! blob file, as is everything that a job reads and does not write again (BLOB-3).
+//! for a table: damage to one value is its readers' concern. A record brought back is garbage of
+//! its blob file, as is everything that a job reads and does not write again (BLOB-3).
 
 use std::sync::Arc;
 

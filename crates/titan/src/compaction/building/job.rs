@@ -291,7 +291,7 @@ fn input_times(
         if let Some(times) = table.properties().sequence_times() {
             pairs.extend(times.pairs());
         }
-        // What is in a table was written before the table.
+        // The entries of a table were written before the table.
         let made = file.meta.file_creation_time;
         if file.meta.smallest_seq == SequenceNumber::ZERO {
             zero.push((made > 0).then_some(made.saturating_add(1)));

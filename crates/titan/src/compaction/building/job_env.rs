@@ -30,8 +30,8 @@ impl JobEnv {
         self.clock.latest().as_secs()
     }
 
-    /// Removes files that a failed job left and no MANIFEST can name. What cannot be removed now
-    /// is removed when the database is opened.
+    /// Removes files that a failed job left and no MANIFEST can name. Files that cannot be removed
+    /// now are removed when the database is opened.
     pub fn discard(&self, files: &[FileKind]) {
         for file in files {
             let _ = self.vfs.remove(&file.path(&self.dir));

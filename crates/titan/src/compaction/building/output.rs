@@ -139,7 +139,7 @@ impl OutputWriter {
         self
     }
 
-    /// The job could drop garbage up to this moment, if any. What is left of it is not waited for.
+    /// The job could drop garbage up to this moment, if any. The rest of it is not waited for.
     pub(crate) fn after_dropping_garbage(mut self, moment: Option<u64>) -> Self {
         self.seen_moment = moment;
         self

@@ -87,7 +87,7 @@ impl<'a> Droppable<'a> {
                     complete(version, level, (level + 1).min(last), inputs)
                 }
             })?;
-            // What is only moved keeps its tombstones.
+            // A table that is only moved keeps its tombstones.
             picked.force_rewrite = picked.is_bottommost();
             Some(picked)
         })
@@ -141,7 +141,8 @@ impl<'a> Droppable<'a> {
             let first = Some(table.smallest_user_key());
             self.version.overlapping(level, first, table.end())
         };
-        // In the last level, the table itself. What it meets further down is rewritten, too.
+        // In the last level, the table itself. Tables that it meets further down are rewritten,
+        // too.
         let entries = |tables: &[Arc<TableFile>]| total(tables.iter().map(|t| t.entries()));
         let rewritten = match below.is_empty() || level == output_level {
             true => table.entries(),

@@ -98,7 +98,7 @@ impl BlockSource {
         };
         match CompressionType::from_u8(type_byte)? {
             CompressionType::None => Ok(stored.slice(..payload.len())),
-            // What other numbers mean, and how the size is stored, depends on the program.
+            // The meaning of other numbers, and the form of the size, depend on the program.
             packing if self.format_version == 0 && packing != CompressionType::Snappy => {
                 let text = format!("a block of format version 0 with compression {type_byte}");
                 Err(Error::unsupported(text))

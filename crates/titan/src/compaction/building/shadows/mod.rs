@@ -112,8 +112,8 @@ pub(crate) struct Shadows<'a> {
     min_blob_size: u64,
     large: Sample,
     small: Sample,
-    /// The range deletions that are written too. What they cover counts for them, even if an entry
-    /// shadows it as well.
+    /// The range deletions that are written too. The bytes that they cover count for them, even if
+    /// an entry shadows these as well.
     ranges: Arc<FragmentedTombstones>,
     bytes: u64,
 }

@@ -101,7 +101,7 @@ impl<'a> Lookup<'a> {
             return Ok(None);
         }
         if !may_refer(file) && cursor.table.has_filter() {
-            // The entry is inline or a deletion. What it shadows is counted already.
+            // The entry is inline or a deletion. The bytes that it shadows are counted already.
             return Ok(Some(0));
         }
         let options = TableIterOptions {

@@ -126,7 +126,8 @@ impl Covered {
         max_blocks: usize,
     ) -> Result<()> {
         let bytes = file.referenced_blob_bytes();
-        // What its own range deletions shadow is elsewhere, or in tables that count as covered.
+        // The bytes that its own range deletions shadow are elsewhere, or in tables that count as
+        // covered.
         let hides = match file.may_have_tombstones() {
             true => 0,
             false => file.shadowed_bytes(),
