@@ -185,7 +185,7 @@ fn what_is_collected_compacted_or_dropped_meanwhile_is_linked() {
     assert!(done.load(Ordering::SeqCst));
     checked(COPY, &options);
     assert_eq!(look(COPY, &options), then);
-    // What it pinned has been deleted.
+    // The files that it pinned have been deleted.
     db.close().unwrap();
     checked(DIR, &options);
 }

@@ -71,7 +71,7 @@ fn named_tables_of_level_0_go_down_with_all_older_ones() {
     db.compact_files(&numbers[1..2], 6).unwrap();
     assert_eq!(shape(&db), [(0, 20), (6, 60)]);
     assert_content(&db, &rounds);
-    // What was replaced has no table any more.
+    // The number of a replaced table has none any more.
     let gone = db.compact_files(&numbers[1..2], 6).unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::InvalidArgument);
     assert!(

@@ -142,7 +142,7 @@ fn write_all_formats(dir: &Path) -> Db {
     reversed.delete_range(&key(4), &key(2)).unwrap();
     reversed.flush().unwrap();
 
-    // What is only in the WAL: a batch over all families.
+    // Only in the WAL: a batch over all families.
     let mut batch = WriteBatch::new();
     for family in db.column_families() {
         batch.put(&family, key(7), value(7, 700)).unwrap();

@@ -1,8 +1,8 @@
 //! Memory, counted by the allocator of this program: closing a database returns all of it, and the
 //! metrics of caches and memtables agree with the memory allocated.
 //!
-//! The tests run one at a time, since all threads of a process share the counter. What is compared
-//! are numbers of bytes, never times.
+//! The tests run one at a time, since all threads of a process share the counter. They compare
+//! numbers of bytes, never times.
 
 #![allow(
     clippy::unwrap_used,
@@ -130,7 +130,7 @@ fn live_and_close(round: usize) {
 #[test]
 fn closing_returns_all_memory() {
     let _alone = alone();
-    // What the process keeps for good is allocated in the first rounds: state of threads, of
+    // Memory that the process keeps for good is allocated in the first rounds: state of threads, of
     // compression, of the test harness.
     const FIRST: usize = 3;
     const ROUNDS: usize = 12;
@@ -230,7 +230,7 @@ fn a_memtable_has_as_many_bytes_as_it_says() {
         let memtable = || db.metrics().families[0].memtable_bytes;
         let (live, accounted) = (live_bytes(), memtable());
         (2..count).for_each(|n| write(&db, n));
-        // What reading them needs.
+        // Memory that reading them needs.
         assert!(db.get(b"no such key").unwrap().is_none());
         let (grown, counted) = (live_bytes() - live, memtable() - accounted);
         assert!(counted > 100_000, "{what}: {counted} bytes");

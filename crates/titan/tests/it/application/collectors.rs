@@ -149,7 +149,7 @@ fn each_table_says_what_its_collectors_saw() {
     let without = crate::support::options(&vfs, manual());
     let db = open(&without);
     assert_eq!(reports(&db), seen);
-    // What is written without collectors has no report.
+    // A table written without collectors has no report.
     let forced = CompactRangeOptions {
         force_bottommost: true,
     };

@@ -275,7 +275,7 @@ fn a_hook_that_panics_is_not_called_again_and_harms_no_commit() {
         drop(other);
         db.close().unwrap();
         drop(db);
-        // What an opening replays is not shown, and nothing is poisoned any more.
+        // Batches that an opening replays are not shown, and nothing is poisoned any more.
         let calls = hook.calls.load(Ordering::SeqCst);
         let db = open(&options);
         assert_eq!(hook.calls.load(Ordering::SeqCst), calls);

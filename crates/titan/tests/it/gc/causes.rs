@@ -102,8 +102,8 @@ fn what_is_overwritten_range_deleted_and_dropped_counts_once_and_goes() {
     reopened(db, &options, &model);
 }
 
-/// Two snapshots of different moments around collections. What only one of them sees goes with that
-/// one, whichever is released first.
+/// Two snapshots of different moments around collections. Values that only one of them sees go with
+/// that one, in either order of their release.
 #[test]
 fn what_each_of_two_snapshots_sees_goes_with_it() {
     for newer_first in [false, true] {

@@ -56,7 +56,7 @@ fn a_database_without_its_lock_file_is_locked_all_the_same() {
         // Another program makes the file anew.
         std::fs::write(dir.path().join("LOCK"), "").unwrap();
     }
-    // Who only looks beside the writer is not hindered.
+    // A reader beside the writer is not hindered.
     check_round(&Secondary::open(dir.path(), &options()).unwrap().db(), 1);
     let checked = titan_tools::check(dir.path(), &options(), &mut |_| {}).unwrap();
     assert!(checked.problems.is_empty(), "{checked:?}");

@@ -298,7 +298,7 @@ fn an_extractor_is_kept_and_another_one_is_refused() {
     assert!(db.first_in_prefix(b"", b"x:").unwrap().is_some());
     assert_eq!(db.statistics().prefix_filter_probes(), 0);
     assert!(db.options().prefix_extractor.is_none());
-    // What cannot be done without it says so.
+    // A call that cannot do without it says so.
     let within = ReadOptions {
         prefix_same_as_start: true,
         ..ReadOptions::default()

@@ -315,7 +315,7 @@ fn a_skip_says_what_it_stepped_over() {
     assert_eq!(iter.key(), [b'c', 0]);
     // Seven entries of each of two prefixes.
     assert_eq!(stepped, 14);
-    // What is jumped over does not count.
+    // Entries that are jumped over do not count.
     for n in 0..10_000_u32 {
         db.put(&[&b"e"[..], &n.to_be_bytes()].concat(), b"v")
             .unwrap();

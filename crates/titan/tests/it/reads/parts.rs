@@ -75,7 +75,7 @@ fn parts_of_a_value_are_those_of_the_whole() {
     check("in memtables");
     db.flush_all().unwrap();
     check("in blob files");
-    // What is read in parts stays readable while its record moves, verified or not.
+    // A value that is read in parts stays readable while its record moves, verified or not.
     let [read, unread] = [(); 2].map(|()| db.get_lazy(key(5)).unwrap().unwrap());
     let mut buf = [0; 10];
     read.read_at(0, &mut buf).unwrap();

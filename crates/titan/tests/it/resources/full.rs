@@ -194,7 +194,7 @@ fn kept_logs_are_replayed_again_after_any_crash() {
         batch.put(&*db, key(end), value(end, 1000)).unwrap();
         db.write(batch, &synced).unwrap();
         end += 1;
-        // What is not synced may be lost, but only from the end.
+        // Writes that are not synced may be lost, but only from the end.
         let journal = image.journal();
         for loss in [Loss::None, Loss::All, Loss::Random(round)] {
             let left = journal.crash_at(journal.len(), &loss);
@@ -434,7 +434,7 @@ fn deletions_are_compacted_in_what_room_there_is() {
         .step_by(2)
         .for_each(|i| db.delete(&key(i)).unwrap());
     db.flush().unwrap();
-    // What lacks room at first is looked at again each second.
+    // A compaction that lacks room at first is looked at again each second.
     eventually("the compaction of the deletions", || {
         db.wait_idle().unwrap();
         used(&vfs) < before * 7 / 10

@@ -118,7 +118,7 @@ fn an_idle_family_does_not_keep_wal_files() {
     for n in 0..2000 {
         db.put(&key(n), &value(n, 1000)).unwrap();
         let wal = db.metrics().wal_bytes;
-        // What is written while flushes run comes on top.
+        // Entries written while flushes run come on top.
         assert!(wal < 1 << 20, "{wal} bytes of WAL at {n}");
     }
     db.wait_idle().unwrap();
@@ -149,7 +149,7 @@ fn many_idle_families_keep_no_more_wal_files_than_one() {
     for n in 0..2000 {
         db.put(&key(n), &value(n, 1000)).unwrap();
         let wal = db.metrics().wal_bytes;
-        // What is written while flushes run comes on top.
+        // Entries written while flushes run come on top.
         assert!(wal < 1 << 20, "{wal} bytes of WAL at {n}");
     }
     db.wait_idle().unwrap();
@@ -169,7 +169,7 @@ fn many_idle_families_keep_no_more_wal_files_than_one() {
     let view = Db::open_read_only(DIR, &options).unwrap();
     let seen = view.space_report().unwrap().bound.unwrap();
     assert_eq!(seen.wal_bytes, bound.wal_bytes);
-    // What it has replayed is in tables, in memory.
+    // The entries that it has replayed are in tables, in memory.
     assert!(
         seen.file_bytes.abs_diff(bound.file_bytes) < 1 << 20,
         "{seen:?} {bound:?}"
