@@ -157,7 +157,7 @@ pub fn load(
     Ok(input.amount)
 }
 
-/// Stores records. What an attempt without an answer may have stored is stored again.
+/// Stores records. Records that an attempt without an answer may have stored are stored again.
 fn store(kv: &dyn Kv, records: &[Record]) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let mut transaction = kv.begin()?;

@@ -59,7 +59,7 @@ impl Subtree {
     }
 
     fn outer(&self, number: InodeNumber) -> InodeNumber {
-        // What is above is met only as `..` of the root.
+        // The directory above is met only as `..` of the root.
         if number == self.root || number == self.above {
             InodeNumber::ROOT
         } else {

@@ -64,7 +64,7 @@ fn copy(from: &volumes::OpenStore, args: &Args, interrupt: &Interrupt) -> Result
             .join()
             .map_err(|_| anyhow!("the copy ended early, by a bug"))?;
         match dumped {
-            // What ended the load is the error to report.
+            // The failure of the load is the error to report.
             Err(error) if error.errno() == Errno::PIPE => filled,
             Err(error) => {
                 Err(error).with_context(|| format!("cannot copy {}", args.from.display()))

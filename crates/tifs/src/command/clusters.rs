@@ -62,7 +62,7 @@ impl NewStore {
 impl Drop for NewStore {
     fn drop(&mut self) {
         if let Some(store) = &self.0 {
-            // What is left is removed when the volume is made again.
+            // The rest is removed when the volume is made again.
             let _ = undo_making(&**store, &Key::Superblock.encode());
             let _ = store.close();
         }
@@ -147,8 +147,8 @@ fn check_made(store: &dyn RemoteKv, url: &RemoteUrl) -> Result<()> {
     }
 }
 
-/// Opens the store of a volume for reading, as of now. What programs have written to a mount here
-/// is made durable before; of another one, a warning says that it may be missing.
+/// Opens the store of a volume for reading, as of now. Data that programs have written to a mount
+/// here is made durable before; of another one, a warning says that it may be missing.
 pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
     let store = open_remote_read_only(url)?;
     check_made(&*store, url)?;

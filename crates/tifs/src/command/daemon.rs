@@ -109,7 +109,7 @@ impl Log {
     /// Removes it if it is new: nothing was mounted.
     pub(super) fn discard(self) {
         if let Some(path) = self.new {
-            // What made the mount fail is the error to report.
+            // The failure of the mount is the error to report.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -95,7 +95,7 @@ impl Dumping<'_> {
                 let file = file.with_context(|| format!("cannot write {}", path.display()))?;
                 return self.write(file);
             }
-            // What else is wrong with it, creating it tells.
+            // Creating the file reports any other error.
             Err(_) => {}
         }
         let partial = Partial::create(path)?;

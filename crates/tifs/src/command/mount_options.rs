@@ -138,7 +138,7 @@ impl MountOptions {
                 session.devices = false;
                 session.set_user_id = false;
             }
-            // What mount(8) and fstab(5) have for themselves.
+            // Options that mount(8) and fstab(5) have for themselves.
             (
                 "defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "nouser" | "silent"
                 | "loud",

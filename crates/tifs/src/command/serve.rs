@@ -59,7 +59,7 @@ impl Service {
         });
         drop(volume);
         if is_new && !was_mounted {
-            // What made the mount fail is the error to report.
+            // The failure of the mount is the error to report.
             let _ = delete(&self.dir, before.as_ref());
         }
         served
@@ -127,7 +127,7 @@ impl Service {
         let ready = log.as_ref().map_or(Ok(()), daemon::ready);
         mounted();
         if ready.is_err() {
-            // What made it fail is the error to report.
+            // Its failure is the error to report.
             let _ = session.unmounter().detach();
         }
         signals.mounted(session.unmounter());

@@ -197,7 +197,7 @@ impl OpenStore {
 }
 
 /// Opens the store of a volume for reading: of the one in a directory or on a cluster, or of the
-/// mounted one that has a path. If a process has it open, the store is shown as of now. What
+/// mounted one that has a path. If a process has it open, the store is shown as of now. Data that
 /// programs have written is made durable before, or a warning says that this cannot be done.
 pub(super) fn open_store(path: &Path) -> Result<OpenStore> {
     if let Some(url) = url_of(path)? {
@@ -470,7 +470,7 @@ pub(super) fn directory_of(mount: &Mount) -> PathBuf {
         .flatten();
     let said = said.and_then(|text| serde_json::from_str::<Value>(&text).ok());
     let directory = said.and_then(|value| Some(PathBuf::from(value["directory"].as_str()?)));
-    // What is no UTF-8 is not said right.
+    // A path that is no UTF-8 is not reported right.
     let directory = directory.filter(|directory| directory.exists());
     directory.unwrap_or_else(|| PathBuf::from(&mount.source))
 }

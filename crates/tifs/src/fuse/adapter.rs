@@ -371,7 +371,7 @@ impl Filesystem for Adapter {
     fn fsync(&self, _: &Request, inode: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let inode = convert::inode(inode);
         self.stale_attributes.synced(inode);
-        // What the kernel dropped cannot become durable.
+        // Data that the kernel dropped cannot become durable.
         let lacks = self.cached_writes.lacks(inode);
         let result = match lacks.filter(|_| !mutant!(dropped_data_forgotten)) {
             Some(errno) => Err(Error::new(errno, LACKS_DATA)),

@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn times_before_1970_arrive_as_fuser_makes_them_and_leave_as_they_are() {
-        // What `fuser` makes of the kernel's -2 s and 250 ns.
+        // The time that `fuser` makes of the kernel's -2 s and 250 ns.
         let arrived = SystemTime::UNIX_EPOCH - Duration::new(2, 250);
         let understood = time(arrived);
         assert_eq!((understood.seconds, understood.nanoseconds), (-2, 250));

@@ -141,7 +141,7 @@ impl Session {
             Ok(Session { threads, unmounter })
         });
         mounted.inspect_err(|_| {
-            // What made it fail is the error to report.
+            // The first failure is the error to report.
             let _ = rustix::mount::unmount(&mountpoint, UnmountFlags::DETACH);
         })
     }

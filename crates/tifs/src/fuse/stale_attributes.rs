@@ -74,8 +74,7 @@ fn tell(first: &Receiver<()>, inodes: &Mutex<HashSet<InodeNumber>>, kernel_cache
         std::thread::sleep(DELAY);
         let stale = std::mem::take(&mut *inodes.lock());
         // ORDER: the pause is between the last of these changes and telling the kernel, so that an
-        // answer from before a change does not arrive later. What changes now is told the next
-        // time.
+        // answer from before a change does not arrive later. Later changes are told the next time.
         std::thread::sleep(DELAY);
         for inode in stale {
             kernel_cache.forget_attributes(inode);

@@ -48,7 +48,7 @@ const COLLECTIONS: [(f64, bool); 6] = [
     (0.5, false),
     (0.25, false),
     (0.5, true),
-    // What has been overwritten since is found the next time.
+    // Values overwritten since are found the next time.
     (0.25, false),
     (0.1, false),
     (0.02, false),
@@ -442,7 +442,7 @@ fn lengths(
         let Some(value) = family.get_lazy_with(key, options)? else {
             return Ok(None);
         };
-        // What a compressed value has as stored is not its length.
+        // The stored length of a compressed value is not its length.
         Ok(Some(match value.len() {
             Some(length) => usize::try_from(length).unwrap_or(usize::MAX),
             None => value.fetch()?.len(),

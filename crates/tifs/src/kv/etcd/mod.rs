@@ -19,7 +19,7 @@
 //! So the slot tells whether a commit happened, and a commit that did not is kept from happening
 //! later ([`commit`]).
 //!
-//! # What is dropped when
+//! # Dropping old data
 //!
 //! etcd keeps all revisions until it is told to compact them, which a mount does behind its oldest
 //! [moment](moments) and that of all [readers]. Objects go then, too: nothing names them any more
@@ -236,7 +236,7 @@ impl RemoteKv for EtcdKv {
         }
         match collection::drop_all_replaced(&self.shared) {
             Ok(true) => self.shared.room().map(Some),
-            // What is not dropped now is dropped later.
+            // Revisions that are not dropped now are dropped later.
             Ok(false) | Err(_) => Ok(Some(room)),
         }
     }

@@ -58,7 +58,7 @@ impl Shared {
                 if !session.lasts() {
                     session.renew(&self.base, self.base.cluster.deadline())?;
                 } else if self.base.cluster.is_silent() {
-                    // Whoever finds out now has sent no commit, whose fate would be unknown.
+                    // A caller that finds out now has sent no commit, whose fate would be unknown.
                     self.base.ask()?;
                 }
             }

@@ -12,8 +12,8 @@ const PIECE: usize = 1024;
 /// Attempts to remove keys. Nobody else writes them.
 const ATTEMPTS: usize = 10;
 
-/// Begins to make a volume. What an attempt left that did not come to its end is removed. A
-/// complete volume has the key `last` of its metadata, which is stored last.
+/// Begins to make a volume. The keys that an unfinished attempt left are removed. A complete volume
+/// has the key `last` of its metadata, which is stored last.
 ///
 /// # Errors
 /// `EEXIST` if there is a volume, or one that has lost that key. Those of the cluster.

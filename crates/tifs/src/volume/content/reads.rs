@@ -28,7 +28,7 @@ impl Volume {
         let inode = self.attributes(number)?.inode;
         let content = self.content(number, &inode, offset, size)?;
         drop(lock);
-        // What can be read is read, also if the disk is full or the store takes no changes.
+        // The read succeeds, also if the disk is full or the store takes no changes.
         let _: Result<()> = self.note_access(number, &inode);
         Ok(content)
     }

@@ -123,8 +123,8 @@ impl Volume {
         // Moving the log for a few bytes each time would move it at each change in the end.
         let worth = bytes.max(host.worth_moving());
         if writable(part(&host), log) < bytes && (part(&host) + log.files) / 2 >= worth {
-            // What is in its place need not be moved any more. And data that is being moved takes
-            // room twice.
+            // Data that is in its place need not be moved any more. And data that is being moved
+            // takes room twice.
             self.kv.move_log()?;
             host = (self.options.host_space)()?;
             log = self.kv.log_size()?;

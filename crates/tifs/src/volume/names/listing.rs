@@ -80,7 +80,7 @@ impl Volume {
                 attributes => attributes?,
             };
             for (listed, attributes) in entries.into_iter().zip(attributes) {
-                // What a damaged entry leads to is not shown with attributes.
+                // The target of a damaged entry is not shown with attributes.
                 let Some(attributes) = attributes else {
                     continue;
                 };

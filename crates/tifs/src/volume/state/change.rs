@@ -238,7 +238,7 @@ fn check_to_store(number: InodeNumber, inode: &Inode) -> Result<()> {
         kind != FileKind::Directory || links != 1,
         "directory {number} has one link"
     );
-    // What is to be deleted later is after the end: a file that grows deletes it first.
+    // Blocks to be deleted later are after the end: a file that grows deletes them first.
     invariant!(
         stale_end == 0 || !inode.is_inline() && stale_end > size.div_ceil(inode.block_size()),
         "inode {number} of {size} bytes has stale blocks up to {stale_end}"

@@ -132,7 +132,7 @@ impl Volume {
         }
         self.locks.check_not_inherited()?;
         self.unsynced.store(false, Ordering::Release);
-        // What failed is still to be done.
+        // A failed sync is still to be done.
         let forgotten = mutant!(failed_sync_forgotten);
         let failed = |_: &Error| self.unsynced.store(!forgotten, Ordering::Release);
         self.kv.sync().inspect_err(failed)

@@ -25,7 +25,7 @@ fn a_rename_that_leaves_a_whiteout_needs_room() {
             .volume
             .rename(&CALLER, (ROOT, b"f"), (ROOT, b"g"), how)
     };
-    // What was found before is used up.
+    // Room that was found before is used up.
     let create = |i: u32| {
         let name = i.to_string();
         fixture
@@ -150,7 +150,7 @@ fn a_listing_keeps_its_places_while_names_come_and_go() {
         }
     }
     assert_eq!(seen.len(), count + 2);
-    // What is gone is not listed with attributes, which the kernel would keep.
+    // Names that are gone are not listed with attributes, which the kernel would keep.
     let mut shown = 0;
     let mut add = |_: &crate::file_system::ListedEntry, _: &Attributes| {
         shown += 1;

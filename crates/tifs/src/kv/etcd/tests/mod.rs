@@ -86,7 +86,7 @@ fn a_process_that_was_stopped_goes_on_if_nobody_took_over() {
     let mut begun = store.begin().unwrap();
     begun.put(Space::Meta, b"begun", b"v").unwrap();
     eventually("the lease ends", || store.holder().unwrap().is_none());
-    // What had begun conflicts, and the next attempt succeeds.
+    // The transaction that had begun conflicts, and the next attempt succeeds.
     assert_eq!(begun.commit().unwrap(), Commit::Conflict);
     assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
     assert!(store.holder().unwrap().is_some());
