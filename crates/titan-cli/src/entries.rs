@@ -126,7 +126,7 @@ impl Entries {
     ) -> Result<Option<Map<String, Value>>> {
         let mut object = Map::new();
         for (name, value) in columns.iter().filter(|(name, _)| !name.is_empty()) {
-            // What is not printed is not read.
+            // Values that are not printed are not read.
             let value = match self.json {
                 true => value.fetch()?,
                 false => titan::Bytes::new(),

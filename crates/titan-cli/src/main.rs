@@ -138,7 +138,7 @@ fn main() -> ExitCode {
         Command::Man(args) => man::run(args, Cli::command()),
     };
     match result {
-        // What the signal found undone has been done meanwhile, or left.
+        // The work that the signal found undone has been done meanwhile, or left.
         Ok(_) if interrupt::has_come() => ExitCode::from(status::INTERRUPTED),
         Ok(code) => code,
         // The reader of the output has closed it.

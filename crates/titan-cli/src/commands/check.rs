@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     });
     bar.finish_and_clear();
     let report = match report {
-        // What keeps a database from being looked at is its damage.
+        // Corruption that keeps a database from being looked at is its damage.
         Err(e) if e.is_corruption() => damaged(e),
         report => report?,
     };

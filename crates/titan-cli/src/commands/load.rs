@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let tally = load(args, &db, &family)?;
     let was_made = !had_database || !had_family;
     if was_made && tally.entries == 0 && tally.failed > 0 {
-        // What was made for entries that did not come goes again.
+        // A database or family made for entries that did not come is removed again.
         if !had_database {
             db.close()?;
             drop((family, db));
