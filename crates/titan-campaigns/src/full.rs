@@ -1,6 +1,6 @@
-//! The device becomes full at any operation of a workload. What was acknowledged stays, in the
-//! process and after a crash. With a little more room the database goes on, or opens, although
-//! there is none for its memtables; then everything can be deleted, and the space comes back.
+//! The device becomes full at any operation of a workload. Acknowledged writes stay, in the process
+//! and after a crash. With a little more room the database goes on, or opens, although there is
+//! none for its memtables; then everything can be deleted, and the space comes back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -221,7 +221,7 @@ fn after(mut store: Store, closed: bool, seed: u64) -> Checked<()> {
         false => store.verify().doing("resumed")?,
     }
     let db = store.db.clone();
-    // What its snapshots see must be written as long as they live.
+    // Values that its snapshots see must be written as long as they live.
     drop(store);
     empty(&db).doing("emptying after resuming")
 }

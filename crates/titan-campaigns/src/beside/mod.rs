@@ -1,8 +1,9 @@
 //! Reads beside a process that writes: each view must be one moment of the history.
 //!
 //! This process writes to a database as fast as it can, while the `titan` command, another process,
-//! repeatedly runs `check`, `scan` and `space` on it. Whatever a command shows must have been the
-//! state at one moment, no earlier than the last batch acknowledged before the command started.
+//! repeatedly runs `check`, `scan` and `space` on it. The contents that a command shows must have
+//! been the state at one moment, no earlier than the last batch acknowledged before the command
+//! started.
 
 mod commands;
 mod history;

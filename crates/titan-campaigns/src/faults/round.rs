@@ -223,7 +223,7 @@ impl Round<'_> {
         if self.fault.plan.heal == Heal::Resume && *op != Op::Reopen {
             self.twice("resuming", |store| Ok(store.db.resume()?))?;
             self.store.ledger.abandon(0);
-            // What failed and was not acknowledged is not there.
+            // Writes that failed and were not acknowledged are not there.
             self.twice("reading", |store| store.verify())?;
             return Ok(false);
         }
@@ -260,7 +260,7 @@ impl Round<'_> {
     /// At the end, with the fault removed, everything is there, durable, and nothing else is.
     fn conclude(&mut self) -> Checked<()> {
         let (vfs, settings) = (self.store.vfs.clone(), self.store.settings);
-        // What was promised since healing must be durable before anything here makes it so.
+        // Writes promised since healing must be durable before anything here makes them so.
         self.crashes().doing("as it stands in the end")?;
         self.fault.lift();
         vfs.clear_faults();

@@ -131,7 +131,7 @@ impl Executor {
         self.open()?;
         let dir = self.place.dir();
         let after = properties::accounts(self.session()?, &dir)?;
-        // What collections copied for open iterators is collected again after an opening.
+        // Records that collections copied for open iterators are collected again after an opening.
         let collects = self
             .session()?
             .db()

@@ -187,7 +187,7 @@ impl Generator {
         if open.prewritten == 0 && !open.keys.contains(&key) {
             open.keys.push(key.clone());
         }
-        // What is no lock is a put in seven of nine.
+        // A change that is no lock is a put in seven of nine.
         let changes = 10 - self.of.locks_of_ten;
         let change = match what >= changes {
             false if what < (changes * 7).div_ceil(9) => Change::Put(Value {

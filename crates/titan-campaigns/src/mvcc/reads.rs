@@ -153,7 +153,7 @@ impl World {
             }
         };
         same_rows(&found, &expected(&self.model, writes, at, wanted))?;
-        // What lies behind the last row was not read.
+        // The range after the last row was not read.
         if found.len() < wanted.most {
             self.was_scanned(wanted.range, at);
         }

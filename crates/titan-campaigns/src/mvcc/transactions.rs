@@ -103,7 +103,7 @@ impl Txn {
             if self.kind != Kind::Async {
                 self.locked.clear();
             }
-            // Whoever ends another lock of it has ended the primary one before.
+            // A transaction that ends another of its locks has ended the primary one before.
             if self.kind == Kind::Client && !self.is_doubtful {
                 self.records.extend(self.order.first().cloned());
             }

@@ -322,7 +322,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         if !self.waiters.is_empty() {
-            // Whatever comes of it, the history has failed already.
+            // Its result does not matter: the history has failed already.
             drop(self.store.close());
             drop(self.end_waiters());
         }

@@ -359,7 +359,7 @@ impl World {
     }
 
     pub(super) fn reopen(&mut self) -> Checked<()> {
-        // What is left of the old cache goes with the old store.
+        // The rest of the old cache goes with the old store.
         (self.store, self.cache) = open(self.configuration, &self.vfs, &self.clock)?;
         self.vfs.restart_journal();
         self.check_locks()

@@ -311,7 +311,7 @@ impl<'a> Client<'a> {
                 transaction.changes.insert(one, change);
                 return Ok(true);
             };
-            // What was locked before the answer got lost.
+            // For a lock that was taken before its answer got lost.
             transaction.for_update = transaction.for_update.max(for_update);
             if let Some(lock) = &error.locked {
                 self.pass(lock, 0)?;
