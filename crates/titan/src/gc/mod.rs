@@ -22,8 +22,8 @@
 //!
 //! The collector guarantees: a record that a live version can reach is copied, verified, before its
 //! file is removed (BLOB-1, BLOB-2); a record that fails its checksum fails the collection, and its
-//! file stays as it is. It assumes: tables report all their pointers, and no job adds a pointer to a
-//! file that existed when the collection began: compactions only carry on the pointers that they
+//! file stays as it is. It assumes: tables report all their pointers, and no job adds a pointer to
+//! a file that existed when the collection began: compactions only carry on the pointers that they
 //! read.
 
 pub(crate) mod disk_usage;

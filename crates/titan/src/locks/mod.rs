@@ -11,8 +11,8 @@
 //! 4. Locks are not queued: of several requests that can be granted, any may be the next.
 //!
 //! The table is striped: a key belongs to one of 64 maps, each with a lock of its own.
-//! Requests that wait are in one list for all stripes, which is locked after a stripe, and only by requests
-//! that wait and by releases for which something waits.
+//! Requests that wait are in one list for all stripes, which is locked after a stripe, and only by
+//! requests that wait and by releases for which something waits.
 
 mod owners;
 mod request;

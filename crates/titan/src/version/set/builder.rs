@@ -1,7 +1,8 @@
 //! Applies edits to a version, which gives the next one.
 //!
 //! A version shares with the one before the levels, and most of the set of blob files, that no edit
-//! changes. So an edit costs as much as the levels that it changes and the blob files that it names.
+//! changes. So an edit costs as much as the levels that it changes and the blob files that it
+//! names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
