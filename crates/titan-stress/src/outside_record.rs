@@ -75,7 +75,8 @@ impl OutsideRecord {
     /// Records an event of the stressed process.
     ///
     /// # Errors
-    /// An event that contradicts an earlier one: then the stressed process is wrong, not the database.
+    /// An event that contradicts an earlier one: then the stressed process is wrong, not the
+    /// database.
     pub fn note(&mut self, event: &Event) -> Result<(), String> {
         let (index, version) = match event {
             Event::Begin { actor, version, .. }
