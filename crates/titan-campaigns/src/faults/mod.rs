@@ -55,7 +55,7 @@ impl Scope {
 
     /// A small part, for tests.
     pub const SAMPLE: Scope = Scope {
-        faults: 8,
+        faults: 4,
         scripts: None,
         random: 1,
         ops: 40,

@@ -7,5 +7,5 @@ use titan_campaigns::faults::{Scope, faults};
 fn failing_operations_lose_nothing_and_can_be_healed() {
     let run = Run::once(1);
     faults(&run, Scope::SAMPLE);
-    run.finish(800);
+    run.finish(400);
 }
