@@ -88,8 +88,9 @@ pub struct CheckReport {
 /// # Errors
 /// `NotFound` if there is no database; `Busy` if it changes too fast; `Unsupported`,
 /// `InvalidArgument` or `InvalidOption` if it has features, tables, comparators or codecs that
-/// cannot be read; failures to read the directory. Everything that is wrong with a file is a
-/// problem in the report instead. If the MANIFEST is damaged, nothing says what the other files
+/// cannot be read; failures to read the directory; a file that the program may not open, or for
+/// which it has no descriptor. Everything that is wrong with a file is a problem in the report
+/// instead. If the MANIFEST is damaged, nothing says what the other files
 /// should be, and this is the only problem.
 pub fn check(
     path: &Path,
@@ -156,7 +157,7 @@ fn check_files(
         file: FileKind::Current,
         file_problems: 0,
         last_sequence: SequenceNumber::ZERO,
-        missing_codec: None,
+        unread: None,
         knows_all_operations: true,
     };
     let versions = RecoveredState::read(&**vfs, path, options).and_then(|state| {
@@ -197,8 +198,8 @@ struct Check<'a> {
     file_problems: u64,
     /// The last sequence number in the MANIFEST and the WAL files.
     last_sequence: SequenceNumber,
-    /// The first file that this program lacks the codec for.
-    missing_codec: Option<Error>,
+    /// The first file that this program could not read for want of a codec, a right or a descriptor.
+    unread: Option<Error>,
     /// Whether all operations in the WAL files are understood. Others may need any file.
     knows_all_operations: bool,
 }
@@ -221,12 +222,12 @@ impl Check<'_> {
         self.manifest_end(manifest, &manifest_path)?;
         for family in versions.families().values() {
             let references = self.tables(family, versions);
-            self.require_codecs()?;
+            self.require_all_read()?;
             self.blob_files(family, references);
-            self.require_codecs()?;
+            self.require_all_read()?;
         }
         self.wals(&wals, versions);
-        self.require_codecs()?;
+        self.require_all_read()?;
         self.next_file_number(versions, &manifest_path);
         self.identity(versions)?;
         self.left_over(&files, &live, versions);
@@ -397,14 +398,14 @@ impl Check<'_> {
         self.report.notes.push(note.into());
     }
 
-    /// Fails if a file could not be checked for want of a codec: other problems may follow from it.
-    fn require_codecs(&mut self) -> Result<()> {
-        self.missing_codec.take().map_or(Ok(()), Err)
+    /// Fails if a file could not be read: other problems may follow from it.
+    fn require_all_read(&mut self) -> Result<()> {
+        self.unread.take().map_or(Ok(()), Err)
     }
 
     fn problem(&mut self, error: Error) {
-        if error.lacks_codec() {
-            self.missing_codec.get_or_insert(error);
+        if says_nothing_of_the_file(&error) {
+            self.unread.get_or_insert(error);
             return;
         }
         self.file_problems += 1;
@@ -421,4 +422,11 @@ impl Check<'_> {
         }
         self.file_problems = 0;
     }
+}
+
+/// Whether the program could not read the file, whose data may be whole.
+fn says_nothing_of_the_file(error: &Error) -> bool {
+    error.lacks_codec()
+        || error.kind() == ErrorKind::TooManyOpenFiles
+        || error.io_kind() == Some(std::io::ErrorKind::PermissionDenied)
 }

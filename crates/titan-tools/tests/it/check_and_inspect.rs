@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use titan::{ColumnFamilyOptions, CompactRangeOptions, Db, DbOptions, ErrorKind, Options};
+use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 use titan_tools::{CheckReport, InspectItem, check, inspect};
 
 fn options() -> Options {
@@ -494,4 +496,34 @@ fn garbage_never_panics() {
         fs::write(path, whole).unwrap();
     }
     assert!(run(dir.path()).problems.is_empty());
+}
+
+#[test]
+fn a_file_that_may_not_be_read_is_no_damage() {
+    let vfs = SimVfs::new();
+    let mut options = options();
+    options.db.vfs = Arc::new(vfs.clone());
+    let dir = Path::new("db");
+    let db = Db::open(dir, &options).unwrap();
+    for n in 0..10u8 {
+        db.put([n], [n; 1000]).unwrap();
+    }
+    db.flush().unwrap();
+    db.put("in the log", "alone").unwrap();
+    db.close().unwrap();
+    let run = || check(dir, &options, &mut |_| {});
+    assert!(run().unwrap().problems.is_empty());
+    for files in ["*.sst", "*.blob", "*.log"] {
+        for (errno, kind) in [
+            (Errno(13), ErrorKind::Io),
+            (Errno::TOO_MANY_FILES, ErrorKind::TooManyOpenFiles),
+        ] {
+            let fault = Fault::on([OpKind::Open]).path(files).error(errno);
+            let fault = vfs.inject(fault.forever());
+            let refused = run().unwrap_err();
+            assert_eq!(refused.kind(), kind, "{files}: {refused}");
+            assert!(fault.hits() > 0, "{files}");
+            vfs.clear_faults();
+        }
+    }
 }
