@@ -8,7 +8,7 @@ use titan::{BlobFileSpace, FamilySpace, SpaceReport};
 use super::advice::advice;
 use super::chart;
 use super::history::Sample;
-use super::parts::{age, holder_name, parts, percent};
+use super::parts::{PINS, parts, percent};
 use crate::output;
 
 const STYLE: &str = include_str!("page.css");
@@ -37,7 +37,7 @@ fn write(report: &SpaceReport, history: &[Sample], title: &str, page: &mut Strin
     )?;
     write_whole(report, page)?;
     chart::write(history, page)?;
-    write_holders(report, page)?;
+    writeln!(page, "<p>{}</p>", Escaped(PINS))?;
     write_advice(report, page)?;
     for family in &report.families {
         write_family(family, page)?;
@@ -69,32 +69,6 @@ fn write_whole(report: &SpaceReport, page: &mut String) -> fmt::Result {
         "<tr><th>All</th><th>{}</th><th></th></tr>\n</tbody></table></div>",
         output::size(all)
     )
-}
-
-fn write_holders(report: &SpaceReport, page: &mut String) -> fmt::Result {
-    page.push_str("<h2>What pins it</h2>\n");
-    if report.holders.is_empty() {
-        page.push_str("<p>No snapshot or iterator pins anything.</p>\n");
-        return Ok(());
-    }
-    write_head(
-        page,
-        "",
-        &["Holder", "for", "older files", "bytes", "values"],
-    )?;
-    for holder in &report.holders {
-        writeln!(
-            page,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            Escaped(&holder_name(holder, &report.families)),
-            age(holder.age_micros),
-            output::count(holder.pinned_files.files as u64),
-            output::size(holder.pinned_files.bytes),
-            output::size(holder.pinned_blob_bytes)
-        )?;
-    }
-    page.push_str("</tbody></table></div>\n");
-    Ok(())
 }
 
 fn write_advice(report: &SpaceReport, page: &mut String) -> fmt::Result {

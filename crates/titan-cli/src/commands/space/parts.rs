@@ -1,6 +1,10 @@
 //! Divides the bytes of a directory into parts that add up to all of them.
 
-use titan::{FamilySpace, HolderKind, SpaceHolder, SpaceReport};
+use titan::SpaceReport;
+
+/// The limit of a report from outside: the command reads files alone.
+pub(super) const PINS: &str = "Snapshots and iterators of a program that has the database open are not in its files: \
+                               Db::space_report names them there.";
 
 /// A part of the directory.
 pub(super) struct Part {
@@ -55,56 +59,7 @@ pub(super) fn parts(report: &SpaceReport) -> Vec<Part> {
     parts
 }
 
-/// The kind of a holder, with the snapshot or family that it reads.
-pub(super) fn holder_name(holder: &SpaceHolder, families: &[FamilySpace]) -> String {
-    let count = match holder.count {
-        1 => String::new(),
-        n => format!("{n} x "),
-    };
-    match (holder.kind, holder.sequence, holder.column_family) {
-        (HolderKind::Snapshot, Some(sequence), _) => format!("{count}snapshot at {sequence}"),
-        (kind, _, Some(id)) => match families.iter().find(|family| family.id == id) {
-            Some(family) => format!("{count}{kind} in {}", family.name),
-            None => format!("{count}{kind} in a dropped family"),
-        },
-        (kind, ..) => format!("{count}{kind}"),
-    }
-}
-
-/// An age, in the two largest units that matter.
-pub(super) fn age(micros: u64) -> String {
-    let seconds = micros / 1_000_000;
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    if days > 0 {
-        format!("{days} d {} h", hours % 24)
-    } else if hours > 0 {
-        format!("{hours} h {} min", minutes % 60)
-    } else if minutes > 0 {
-        format!("{minutes} min {} s", seconds % 60)
-    } else {
-        format!("{:.1} s", micros as f64 / 1e6)
-    }
-}
-
 /// A share as a percentage.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_are_told_as_people_do() {
-        for (seconds, text) in [
-            (0.25, "0.2 s"),
-            (59.9, "59.9 s"),
-            (61.0, "1 min 1 s"),
-            (3.0 * 3600.0 + 720.0, "3 h 12 min"),
-            (50.0 * 3600.0, "2 d 2 h"),
-        ] {
-            assert_eq!(age((seconds * 1e6) as u64), text);
-        }
-    }
 }

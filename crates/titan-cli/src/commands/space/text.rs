@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use titan::{BlobFileSpace, FamilySpace, Result, SpaceReport};
 
 use super::advice::advice;
-use super::parts::{age, holder_name, parts, percent};
+use super::parts::{PINS, parts, percent};
 use crate::output::{self, Out, Table};
 
 /// Characters in the bar of a blob file.
@@ -22,15 +22,18 @@ pub(super) fn print(report: &SpaceReport, worst: usize, out: &mut Out) -> Result
     }
     table.row(["all".to_owned(), output::size(all), String::new()]);
     out.line(table)?;
-    if let Some(bound) = report.bound {
-        out.line(format_args!(
+    match report.bound {
+        Some(bound) => out.line(format_args!(
             "\nThe options allow {} of SST, blob and map files, and about {} of WAL.",
             output::size(bound.file_bytes),
             output::size(bound.wal_bytes)
-        ))?;
+        ))?,
+        None => out.line(
+            "\nThe options bound no space: that takes enable_blob_files, \
+             enable_blob_garbage_collection and compactions.",
+        )?,
     }
-    out.line("")?;
-    print_holders(report, out)?;
+    out.line(PINS)?;
     let advice = advice(report);
     if !advice.is_empty() {
         out.line("\nWorth doing")?;
@@ -43,23 +46,6 @@ pub(super) fn print(report: &SpaceReport, worst: usize, out: &mut Out) -> Result
         print_family(family, worst, out)?;
     }
     Ok(())
-}
-
-fn print_holders(report: &SpaceReport, out: &mut Out) -> Result<()> {
-    if report.holders.is_empty() {
-        return out.line("No snapshot or iterator pins anything.");
-    }
-    let mut table = Table::new(&["pinned by", "for", "older files", "bytes", "values"]);
-    for holder in &report.holders {
-        table.row([
-            holder_name(holder, &report.families),
-            age(holder.age_micros),
-            output::count(holder.pinned_files.files as u64),
-            output::size(holder.pinned_files.bytes),
-            output::size(holder.pinned_blob_bytes),
-        ]);
-    }
-    out.line(table)
 }
 
 fn print_family(family: &FamilySpace, worst: usize, out: &mut Out) -> Result<()> {
