@@ -147,6 +147,8 @@ fn main() -> ExitCode {
             output::complain(&error);
             if output::led_to_it(&error, titan::ErrorKind::Internal) {
                 output::suggest_report();
+            } else if error.is_not_found() {
+                output::suggest_parts(&error);
             } else if error.message().contains("ColumnFamilyOptions::stated") {
                 output::suggest_replacing(&error);
             } else if output::led_to_it(&error, titan::ErrorKind::Corruption)

@@ -158,7 +158,7 @@ fn taken_text(taken: &TakenOptions) -> String {
 }
 
 /// Prints advice on one line, or as an object.
-fn advise(text: &str) {
+pub(crate) fn advise(text: &str) {
     match is_json() {
         true => tell(json!({ "advice": text })),
         false => tell(format_args!("titan: {text}")),
@@ -167,7 +167,21 @@ fn advise(text: &str) {
 
 /// Recommends `titan repair` after damage.
 pub(crate) fn suggest_repair() {
-    advise("titan check shows other damage; titan repair saves what can be saved");
+    advise("titan check lists all damage; titan repair saves what can be saved");
+}
+
+/// Names the databases of a node if `missing` is its directory, which is none.
+pub(crate) fn suggest_parts(missing: &Error) {
+    let parts = |dir: &Path| ["versions", "node"].map(|name| dir.join(name));
+    let parts = missing.path().map(parts).into_iter().flatten();
+    let parts: Vec<_> = parts.filter(|part| part.is_dir()).collect();
+    if let [versions, node] = &*parts {
+        advise(&format!(
+            "this is the directory of titan serve; its databases are {} and {}",
+            versions.display(),
+            node.display()
+        ));
+    }
 }
 
 /// Recommends the remedy for an entry in a store of versions that no store writes.

@@ -28,7 +28,7 @@ pub(crate) fn owner(db: &Db) -> Result<Option<&'static str>> {
         Ok::<_, Error>(value.is_some_and(|value| value.len() == len))
     };
     if has_family(codec::FAMILY) && has_family("locks") && has_value(b"format", 8)? {
-        Ok(Some("a store of versions: titan mvcc put writes to it"))
+        Ok(Some("a store of versions: titan mvcc get and put use it"))
     } else if has_family("data") && has_value(b"S", SUPERBLOCK)? {
         Ok(Some("a volume of TiFS: tifs mount shows its files"))
     } else {

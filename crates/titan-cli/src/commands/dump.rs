@@ -271,7 +271,8 @@ impl<'a> Restorer<'a> {
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(_) => {
-                return Err(Error::invalid_argument("no directory").in_file(&path));
+                let what = "a file is where the key needs a directory";
+                return Err(Error::invalid_argument(what).in_file(&path));
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir(&path).map_err(|e| Error::io(e, "create", &path))?;

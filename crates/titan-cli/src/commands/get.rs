@@ -12,6 +12,7 @@ use crate::global::Global;
 use crate::keys;
 use crate::open::{self, Access};
 use crate::status;
+use crate::{output, owner};
 
 /// Print the value of a key, byte for byte, or the entries of several keys
 ///
@@ -47,6 +48,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         [key] => print_one(&family, key)?,
         keys => print_entries(&family, keys, global.json)?,
     };
+    if status != ExitCode::SUCCESS
+        && let Some(owner) = owner::owner(&db)?
+    {
+        output::advise(&format!("the database has {owner}"));
+    }
     db.close()?;
     Ok(status)
 }

@@ -480,3 +480,21 @@ fn every_command_has_help_with_an_example() {
     }
     assert!(place.fails(2, &["mvcc", "get", "db"]).contains("<KEY>"));
 }
+
+#[test]
+fn who_misses_a_key_or_a_database_is_told_where_it_is() {
+    let place = Place::new();
+    place.ok(&["mvcc", "put", "db", "greeting", "hello"]);
+    let said = place.fails(4, &["get", "db", "greeting"]);
+    assert!(said.contains("titan mvcc get and put use it"), "{said}");
+    // As of `titan serve`.
+    std::fs::create_dir_all(place.path("cluster/node")).unwrap();
+    std::fs::rename(place.path("db"), place.path("cluster/versions")).unwrap();
+    for command in ["stats", "check"] {
+        let said = place.fails(5, &[command, "cluster"]);
+        assert!(
+            said.contains("its databases are cluster/versions and cluster/node"),
+            "{said}"
+        );
+    }
+}

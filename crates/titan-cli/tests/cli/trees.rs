@@ -223,3 +223,15 @@ fn of_many_failures_the_first_are_told() {
         "{said}"
     );
 }
+
+#[test]
+fn a_key_below_another_one_is_told() {
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    place.ok(&["put", "db", "a/b", "2"]);
+    let said = place.fails(1, &["dump", "db", "out"]);
+    assert!(
+        said.contains("a file is where the key needs a directory: out/a"),
+        "{said}"
+    );
+}
