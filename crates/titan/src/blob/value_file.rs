@@ -73,7 +73,7 @@ impl ValueFile {
     pub(crate) fn append(&mut self, piece: &[u8]) -> Result<()> {
         let len = self.len.saturating_add(piece.len() as u64);
         if len > MAX_VALUE {
-            return Err(Error::invalid_argument("a value is limited to 4 GiB"));
+            return Err(Error::invalid_argument("a value is limited to 4 GiB less a byte"));
         }
         self.checksum.add(piece);
         self.len = len;

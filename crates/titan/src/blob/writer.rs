@@ -95,7 +95,8 @@ impl BlobFileWriter {
     fn try_add(&mut self, user_key: &[u8], value: &[u8]) -> Result<BlobIndex> {
         // RocksDB's limit, and that of the size before compressed values.
         if u32::try_from(value.len()).is_err() {
-            return Err(Error::invalid_argument("a value is limited to 4 GiB"));
+            let message = "a value is limited to 4 GiB less a byte";
+            return Err(Error::invalid_argument(message));
         }
         let stored = match self.compression {
             CompressionType::None => value,

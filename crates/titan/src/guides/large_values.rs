@@ -2,7 +2,8 @@
 //!
 //! Values of at least [`min_blob_size`](crate::ColumnFamilyOptions::min_blob_size) (4 KiB) go to
 //! blob files when their memtable is flushed. The tree keeps the key and a pointer, so compactions
-//! do not copy them. A value and its key have at most 4 GiB less 64 MiB.
+//! do not copy them. A value and its key have at most 4 GiB less 64 MiB, and a value that is put by
+//! [`put_reader`](crate::ColumnFamily::put_reader) at most 4 GiB less a byte.
 //!
 //! # Reading
 //!
