@@ -3,7 +3,6 @@
 mod range;
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,9 +13,10 @@ use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 use self::range::Range;
 use crate::confirm::Consent;
 use crate::global::Global;
+use crate::input::Input;
 use crate::open::{self, Access};
 use crate::output::{self, Out};
-use crate::{input, interrupt, keys, owner, progress};
+use crate::{interrupt, keys, owner, progress};
 
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -151,12 +151,12 @@ impl Listed {
 /// Failures to read, those of a list that is too large, and `InvalidArgument` naming the line that
 /// is not a key.
 fn read_keys(path: &Path) -> Result<Listed> {
-    let text = match path == Path::new("-") {
-        true => input::read(io::stdin().lock(), 0, path)?,
-        false => input::read_file(path)?,
+    let input = match path == Path::new("-") {
+        true => Input::standard()?,
+        false => Input::open(path)?,
     };
     let mut listed = Listed {
-        text,
+        text: input.whole_of_keys()?,
         path: path.to_owned(),
         count: 0,
     };

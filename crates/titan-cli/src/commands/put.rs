@@ -101,7 +101,7 @@ impl Entry {
     fn source(&self) -> Result<Source> {
         match (&self.value, &self.file) {
             (_, Some(path)) => Input::open(path)?.begun().map(Source::Input),
-            (Some(text), None) if text == "-" => Input::standard().begun().map(Source::Input),
+            (Some(text), None) if text == "-" => Input::standard()?.begun().map(Source::Input),
             (Some(text), None) => keys::parse(text).map(Source::Given),
             (None, None) => Err(Error::invalid_argument("no value")),
         }

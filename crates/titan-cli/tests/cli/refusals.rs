@@ -173,6 +173,30 @@ fn what_never_ends_is_refused() {
     assert!(said.contains("no regular file"), "{said}");
     place.ok(&["put", "db", "empty", "--file", "/dev/null"]);
     assert_eq!(place.ok(&["get", "db", "empty"]), b"");
+    for args in [
+        &["put", "db", "k", "--file", "/dev/zero"][..],
+        &["put", "new", "k", "--file", "/dev/zero"],
+        &["mvcc", "put", "new", "k", "--file", "/dev/zero"],
+        &["delete", "db", "--from-file", "/dev/zero"],
+    ] {
+        let said = place.fails(1, args);
+        assert!(said.contains("a device that does not end"), "{said}");
+    }
+    assert!(!place.path("new").exists());
+    // By another name, too.
+    for args in [
+        &["put", "new", "k", "-"][..],
+        &["delete", "db", "--from-file", "-"],
+    ] {
+        let endless = fs::File::open("/dev/zero").unwrap();
+        let output = place.command(args).stdin(endless).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("a device that does not end"), "{said}");
+    }
+    assert!(!place.path("new").exists());
+    place.write("line", vec![b'x'; (16 << 20) + 4]);
+    let said = place.fails(1, &["delete", "db", "--from-file", "line"]);
+    assert!(said.contains("a line of more than"), "{said}");
 }
 
 #[test]
