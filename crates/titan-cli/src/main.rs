@@ -27,6 +27,7 @@ mod owner;
 mod progress;
 mod status;
 mod store;
+mod target;
 mod transfer;
 mod usage;
 

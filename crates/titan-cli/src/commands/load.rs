@@ -9,7 +9,7 @@ mod loader;
 mod records;
 mod walk;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -18,10 +18,10 @@ use serde::Serialize;
 use titan::{ColumnFamily, Db, DiskUsage, Error, Result};
 
 use crate::global::Global;
-use crate::open::{self, Access};
 use crate::output::{self, Out, Table};
+use crate::progress;
+use crate::target::Target;
 use crate::usage::{Live, disk_usage};
-use crate::{config, owner, progress};
 
 use loader::{Loader, Tally};
 use walk::Walk;
@@ -86,31 +86,13 @@ struct Summary {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let had_database = has_database(&args.db, global)?;
-    let db = open::open(&args.db, global, Access::Create)?;
-    // Another process may have made one meanwhile.
-    let had_database = had_database || db.latest_sequence_number().0 > 0;
-    owner::refuse_owned(&db, args.force)?;
-    let had_family = args
-        .cf
-        .as_ref()
-        .is_none_or(|name| db.column_family(name).is_some());
-    let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
+    let target = Target::open(&args.db, args.cf.as_deref(), args.force, global)?;
     let started = Instant::now();
-    let tally = load(args, &db, &family)?;
-    let was_made = !had_database || !had_family;
-    if was_made && tally.entries == 0 && tally.failed > 0 {
-        // A database or family made for entries that did not come is removed again.
-        if !had_database {
-            db.close()?;
-            drop((family, db));
-            Db::destroy(&args.db, &config::options(global)?)?;
-        } else {
-            db.drop_column_family(&family)?;
-            db.close()?;
-        }
-        return Err(nothing_loaded(&tally));
+    let tally = load(args, &target.db, &target.family)?;
+    if target.was_made() && tally.entries == 0 && tally.failed > 0 {
+        return Err(target.undo_after(nothing_loaded(&tally)));
     }
+    let db = target.db;
     db.flush_all()?;
     let seconds = started.elapsed().as_secs_f64();
     let summary = Summary {
@@ -158,15 +140,6 @@ fn load(args: &Args, db: &Db, family: &ColumnFamily) -> Result<Tally> {
         }
     }
     loader.finish()
-}
-
-/// Whether there is a database already.
-fn has_database(path: &Path, global: &Global) -> Result<bool> {
-    match Db::list_column_families(path, &config::options(global)?) {
-        Ok(_) => Ok(true),
-        Err(e) if e.is_not_found() => Ok(false),
-        Err(e) => Err(e),
-    }
 }
 
 fn nothing_loaded(tally: &Tally) -> Error {

@@ -4,18 +4,19 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use titan::{Error, Result, WriteOptions};
+use titan::{ColumnFamily, Error, Result, WriteOptions};
 
 use crate::global::Global;
 use crate::input::Input;
-use crate::open::{self, Access};
-use crate::{interrupt, keys, owner, progress};
+use crate::target::Target;
+use crate::{interrupt, keys, progress};
 
 /// Store an entry
 ///
 /// An existing value of the key is replaced. The write is synced: it is durable when the
-/// command ends. The database is created if it does not exist. It is in use while the input after
-/// its first MiB is read. A store of versions and a volume of TiFS are refused.
+/// command ends. The database is created if it does not exist, unless the value cannot be read. It
+/// is in use while the input after its first MiB is read. A store of versions and a volume of TiFS
+/// are refused.
 #[derive(clap::Args)]
 #[command(override_usage = USAGE, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -58,20 +59,11 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     interrupt::name("put");
     let key = keys::parse(&args.entry.key)?;
     let source = args.entry.source()?;
-    let db = open::open(&args.db, global, Access::Create)?;
-    owner::refuse_owned(&db, args.force)?;
-    let family = open::family_or_new(&db, args.cf.as_deref(), global)?;
-    let synced = WriteOptions::synced();
-    match source {
-        Source::Input(input) if family.options().enable_blob_files => {
-            let bar = progress::bytes("put", input.size());
-            let put = family.put_reader_with(&key, bar.wrap_read(input), &synced);
-            bar.finish_and_clear();
-            put?;
-        }
-        source => family.put_with(&key, source.read()?, &synced)?,
+    let target = Target::open(&args.db, args.cf.as_deref(), args.force, global)?;
+    match source.put(&target.family, &key) {
+        Ok(()) => target.db.close()?,
+        Err(e) => return Err(target.undo_after(e)),
     }
-    db.close()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,6 +74,20 @@ enum Source {
 }
 
 impl Source {
+    /// Stores the value.
+    fn put(self, family: &ColumnFamily, key: &[u8]) -> Result<()> {
+        let synced = WriteOptions::synced();
+        match self {
+            Source::Input(input) if family.options().enable_blob_files => {
+                let bar = progress::bytes("put", input.size());
+                let put = family.put_reader_with(key, bar.wrap_read(input), &synced);
+                bar.finish_and_clear();
+                put.map(drop)
+            }
+            source => family.put_with(key, source.read()?, &synced),
+        }
+    }
+
     /// The value in memory.
     fn read(self) -> Result<Vec<u8>> {
         match self {

@@ -1,6 +1,7 @@
 //! Refusals of commands, and exit statuses that tell why.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 use titan::{Db, Options};
@@ -197,6 +198,34 @@ fn what_never_ends_is_refused() {
     place.write("line", vec![b'x'; (16 << 20) + 4]);
     let said = place.fails(1, &["delete", "db", "--from-file", "line"]);
     assert!(said.contains("a line of more than"), "{said}");
+}
+
+#[test]
+fn a_put_that_fails_leaves_nothing() {
+    let place = Place::new();
+    place.write("value", vec![7; 16 << 20]);
+    let failing = |args: &[&str]| {
+        let mut put = Command::new("sh");
+        let titan = env!("CARGO_BIN_EXE_titan");
+        // No file may have more than 4 MiB.
+        let script = r#"trap "" XFSZ; ulimit -f 8192; exec "$0" "$@""#;
+        put.arg("-c").arg(script).arg(titan).args(args);
+        let output = put.current_dir(place.path(".")).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+    };
+    failing(&["put", "db", "k", "--file", "value"]);
+    assert!(!place.path("db").exists());
+    let said = place.fails(1, &["put", "db", "k", "v", "--cf", ""]);
+    assert!(said.contains("no column family is created"), "{said}");
+    assert!(!place.path("db").exists());
+    place.ok(&["put", "db", "k", "v"]);
+    failing(&["put", "db", "k", "--file", "value", "--cf", "new"]);
+    failing(&["put", "db", "k", "--file", "value"]);
+    let stats = place.json(&["stats", "db", "--json"]);
+    assert_eq!(stats["families"].as_array().unwrap().len(), 1);
+    assert_eq!(place.ok(&["get", "db", "k"]), b"v");
 }
 
 #[test]
