@@ -1,13 +1,15 @@
 //! Open files and locks.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use titan::vfs::{FileLock, PunchableFile, ReadableFile, WritableFile};
-use titan::{Bytes, Result};
+use titan::{Bytes, Error, ErrorKind, Result};
 
+use super::disk::parts;
 use super::op::{Call, FileId, FsOp, OpKind, Purpose};
-use super::vfs::{SimVfs, append_op};
+use super::vfs::{SimVfs, State, append_op};
 
 /// A file open for appending or punching; the code that opened it has pinned it.
 pub(super) struct Writer {
@@ -172,8 +174,29 @@ pub(super) struct SimLock {
 }
 
 impl SimLock {
-    pub(super) fn new(vfs: SimVfs, key: PathBuf) -> Self {
-        SimLock { vfs, key }
+    /// Takes the lock on what has this path, once `find` has found or made it.
+    pub(super) fn take(
+        vfs: &SimVfs,
+        path: &Path,
+        find: impl FnOnce(&mut State) -> io::Result<()>,
+    ) -> Result<Box<dyn FileLock>> {
+        let parts = parts(path).map_err(|e| Error::io(e, "lock file", path))?;
+        let key: PathBuf = parts.iter().collect();
+        let taken = vfs.observe(&Call::new(OpKind::Lock, path), "lock file", |state| {
+            if state.locks.contains(&key) {
+                return Ok((false, 0));
+            }
+            find(state)?;
+            Ok((state.locks.insert(key.clone()), 0))
+        })?;
+        if !taken {
+            let error = Error::new(ErrorKind::Locked, "the file is locked by another guard");
+            return Err(error.in_file(path));
+        }
+        Ok(Box::new(SimLock {
+            vfs: vfs.clone(),
+            key,
+        }))
     }
 }
 

@@ -559,14 +559,7 @@ impl Vfs for SimVfs {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        let key: PathBuf = parts(path)
-            .map_err(|e| Error::io(e, "lock file", path))?
-            .iter()
-            .collect();
-        let taken = self.observe(&Call::new(OpKind::Lock, path), "lock file", |state| {
-            if state.locks.contains(&key) {
-                return Ok((false, 0));
-            }
+        SimLock::take(self, path, |state| {
             if state.disk.find(path)?.is_none() {
                 let file = state.disk.next_file();
                 state.run(FsOp::Create {
@@ -575,13 +568,16 @@ impl Vfs for SimVfs {
                     purpose: Purpose::Any,
                 })?;
             }
-            Ok((state.locks.insert(key.clone()), 0))
-        })?;
-        if !taken {
-            let error = Error::new(ErrorKind::Locked, "the file is locked by another guard");
-            return Err(error.in_file(path));
-        }
-        Ok(Box::new(SimLock::new(self.clone(), key)))
+            Ok(())
+        })
+    }
+
+    /// Excludes locks of the same directory alone.
+    fn lock_directory(&self, dir: &Path, _: bool) -> Result<Box<dyn FileLock>> {
+        SimLock::take(self, dir, |state| match state.disk.find(dir)? {
+            Some(_) => Ok(()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        })
     }
 }
 

@@ -106,8 +106,8 @@ options! {
         extend_wal_files: bool = true;
         /// The directory of the WAL files, if it is not the database's: they are looked for in
         /// both, and written there. Each opening for writing must state it again; one that only
-        /// reads takes it from OPTIONS. Two databases must not share one. It is not locked, and
-        /// reached by its name: it must not be moved while the database is open.
+        /// reads takes it from OPTIONS. It is locked and goes on to be used where it is moved, as
+        /// the database's is: two databases cannot share one.
         wal_dir: Option<PathBuf> = None, example "\"/fast/photos.wal\"";
         /// Names under which other programs recorded a built-in order of keys, such as MyRocks's
         /// `RocksDB_SE_v3.10`: a family whose order has one of these names is opened with the

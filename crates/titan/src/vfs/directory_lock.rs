@@ -1,11 +1,12 @@
 //! The lock on the directory of a database.
 //!
 //! RocksDB's lock is one of the file LOCK, and anybody may remove that file: a process that locks
-//! the next one excludes nobody. So the directory itself is locked, too, by `flock`. It goes
-//! wherever the directory is moved, and with it alone.
+//! the next one excludes nobody. So the directory itself is locked, too, by `flock`. It goes where the
+//! directory is moved, and with it alone. A directory that has nothing but WAL files of a database
+//! is locked by `flock` alone: no file appears in it.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -26,7 +27,7 @@ use crate::process::Process;
 /// not its locks.
 pub(super) struct DirectoryLock {
     directory: Arc<OwnedFd>,
-    /// `None` if it is missing, and the lock is a shared one.
+    /// `None` if it is missing, and the lock is a shared one, or one of the directory alone.
     file: Option<File>,
     taken_by: Process,
 }
@@ -45,16 +46,41 @@ impl DirectoryLock {
         }
     }
 
-    fn attempt(place: At<'_>, shared: bool) -> Result<Self> {
-        let failed = |e| Error::opening(e, "open lock file", place.path);
-        let directory = place.parent().open(OFlags::RDONLY | OFlags::DIRECTORY);
-        let mut lock = DirectoryLock {
+    /// Locks the directory at `place` alone, which has the WAL files of a database.
+    ///
+    /// # Errors
+    /// `Locked`; `NotFound`; failures to open it.
+    pub(super) fn of_directory(place: At<'_>, shared: bool) -> Result<Self> {
+        loop {
+            let lock = Self::open(place, |e| Error::opening(e, "open directory", place.path))?;
+            let in_use = || {
+                let message = "another database has its WAL files in this directory";
+                Error::new(ErrorKind::Locked, message).in_file(place.path)
+            };
+            if !mutant!(directory_of_logs_not_locked) {
+                lock.lock_directory(shared, in_use)?;
+            }
+            if lock.is_at(place) {
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// The directory at `place`, open and not yet locked.
+    fn open(place: At<'_>, failed: impl FnOnce(std::io::Error) -> Error) -> Result<Self> {
+        let directory = place.open(OFlags::RDONLY | OFlags::DIRECTORY);
+        Ok(DirectoryLock {
             directory: Arc::new(directory.map_err(failed)?.into()),
             file: None,
             taken_by: Process::current(),
-        };
+        })
+    }
+
+    fn attempt(place: At<'_>, shared: bool) -> Result<Self> {
+        let failed = |e| Error::opening(e, "open lock file", place.path);
+        let mut lock = Self::open(place.parent(), failed)?;
         if !mutant!(directory_not_locked) {
-            lock.lock_directory(place, shared)?;
+            lock.lock_directory(shared, || in_use(place))?;
         }
         let flags = match shared {
             true => OFlags::RDONLY,
@@ -74,13 +100,13 @@ impl DirectoryLock {
         Ok(lock)
     }
 
-    fn lock_directory(&self, place: At<'_>, shared: bool) -> Result<()> {
+    fn lock_directory(&self, shared: bool, in_use: impl FnOnce() -> Error) -> Result<()> {
         let operation = match shared {
             true => FlockOperation::NonBlockingLockShared,
             false => FlockOperation::NonBlockingLockExclusive,
         };
         match retry_on_intr(|| flock(&self.directory, operation)) {
-            Err(Errno::WOULDBLOCK) => Err(in_use(place)),
+            Err(Errno::WOULDBLOCK) => Err(in_use()),
             // Not every file system can lock a directory, such as NFS. There LOCK has to do.
             _ => Ok(()),
         }
@@ -88,16 +114,23 @@ impl DirectoryLock {
 
     /// Whether `place` still leads to the locked file and directory.
     fn has_names(&self, place: At<'_>) -> bool {
-        let is_at = |open: rustix::io::Result<rustix::fs::Stat>, place: At<'_>| {
-            matches!((open, place.stat()), (Ok(own), Ok(named))
-                if (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino))
-        };
         let file_is_there = match &self.file {
-            Some(file) => is_at(rustix::fs::fstat(file), place),
+            Some(file) => leads_to(place, file),
             None => true,
         };
-        file_is_there && is_at(rustix::fs::fstat(&self.directory), place.parent())
+        file_is_there && self.is_at(place.parent())
     }
+
+    /// Whether `place` leads to the directory.
+    fn is_at(&self, place: At<'_>) -> bool {
+        leads_to(place, &self.directory)
+    }
+}
+
+/// Whether `place` leads to what is open.
+fn leads_to(place: At<'_>, open: impl AsFd) -> bool {
+    matches!((rustix::fs::fstat(open), place.stat()), (Ok(own), Ok(named))
+        if (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino))
 }
 
 fn in_use(place: At<'_>) -> Error {

@@ -60,7 +60,7 @@ impl Vfs for LevelDbNames {
     forward! {
         self, self.inner;
         create create_log sync_dir create_dir_all remove_dir read_dir canonicalize device_space
-        resources lock lock_shared
+        resources lock lock_shared lock_directory
     }
 
     fn create_bulk(&self, path: &Path, direct: bool) -> Result<Box<dyn WritableFile>> {

@@ -4,10 +4,11 @@
 //! from before another one was chosen, is found there too; new ones are created in the other.
 
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, forward};
+use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, forward, in_locked};
 use crate::error::Result;
 use crate::sorting;
 
@@ -41,12 +42,47 @@ impl LogsElsewhere {
         }
     }
 
+    /// The lock of the database, and one of the directory with its WAL files: no other database
+    /// has any there. That directory is not locked if it is missing, as of a database that is to be
+    /// deleted, and is created before the lock of one that is to be written.
+    fn and_logs(
+        &self,
+        path: &Path,
+        directory: Box<dyn FileLock>,
+        shared: bool,
+    ) -> Result<Box<dyn FileLock>> {
+        if path.parent() != Some(&self.dir) {
+            return Ok(directory);
+        }
+        match self.inner.lock_directory(&self.logs, shared) {
+            Ok(logs) => Ok(Box::new(BothLocks { directory, logs })),
+            Err(e) if e.is_not_found() => Ok(directory),
+            Err(e) => Err(e),
+        }
+    }
+
     /// The path of the file that has this name.
     fn place(&self, path: &Path) -> Result<PathBuf> {
         let elsewhere = self.new_place(path);
         let is_here =
             elsewhere != path && !self.inner.exists(&elsewhere)? && self.inner.exists(path)?;
         Ok(if is_here { path.to_owned() } else { elsewhere })
+    }
+}
+
+/// Locks of the directory of a database and of the one that has its WAL files.
+struct BothLocks {
+    directory: Box<dyn FileLock>,
+    logs: Box<dyn FileLock>,
+}
+
+impl FileLock for BothLocks {
+    fn directory(&self) -> Option<&Arc<OwnedFd>> {
+        self.directory.directory()
+    }
+
+    fn of_logs(&self) -> Option<&dyn FileLock> {
+        Some(&*self.logs)
     }
 }
 
@@ -104,7 +140,15 @@ impl Vfs for LogsElsewhere {
 
     forward! {
         self, self.inner;
-        create_dir_all remove_dir canonicalize device_space resources lock lock_shared
+        create_dir_all remove_dir canonicalize device_space resources lock_directory
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.and_logs(path, self.inner.lock(path)?, false)
+    }
+
+    fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
+        self.and_logs(path, self.inner.lock_shared(path)?, true)
     }
 
     fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {
@@ -139,7 +183,10 @@ impl Vfs for LogsElsewhere {
     }
 
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
-        let inner = self.inner.anchored(dir, lock)?;
+        let mut inner = self.inner.anchored(dir, lock)?;
+        if let Some(lock) = lock.of_logs() {
+            inner = in_locked(inner, &self.logs, lock);
+        }
         Some(Arc::new(LogsElsewhere::new(inner, &self.dir, &self.logs)))
     }
 }

@@ -210,9 +210,21 @@ pub trait Vfs: Send + Sync + 'static {
         }
     }
 
+    /// Takes the lock on a directory alone, exclusively or shared, as [`Vfs::lock`] and
+    /// [`Vfs::lock_shared`] take it; held until the guard is dropped. The default locks nothing.
+    ///
+    /// # Errors
+    /// `Locked` if another process or another guard of this one holds it; `NotFound` if there is no
+    /// such directory.
+    fn lock_directory(&self, dir: &Path, shared: bool) -> Result<Box<dyn FileLock>> {
+        let _ = (dir, shared);
+        Ok(Box::new(NotLocked))
+    }
+
     /// This file system with paths in `dir` relative to the directory that `lock` has open: they
     /// lead there even if `dir` is moved. `lock` is the result of [`Vfs::lock`] for a file in
-    /// `dir`. `None`, the default, if an implementation has only paths.
+    /// `dir`, or [`Vfs::lock_directory`] for it. Directories that were anchored before stay so.
+    /// `None`, the default, if an implementation has only paths.
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
         let _ = (dir, lock);
         None
@@ -330,6 +342,11 @@ fn ends_early(offset: u64, n: usize, len: usize) -> Error {
 pub trait FileLock: Send + Sync {
     /// The locked directory, open, if the implementation locks it.
     fn directory(&self) -> Option<&Arc<OwnedFd>> {
+        None
+    }
+
+    /// The lock on the directory that has the WAL files, if that is another one.
+    fn of_logs(&self) -> Option<&dyn FileLock> {
         None
     }
 }

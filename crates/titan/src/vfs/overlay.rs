@@ -139,6 +139,10 @@ impl Vfs for Overlay {
         lock_to_read(&*self.base, path)
     }
 
+    fn lock_directory(&self, dir: &Path, _: bool) -> Result<Box<dyn FileLock>> {
+        self.base.lock_directory(dir, true)
+    }
+
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
         Some(Arc::new(Overlay {
             base: self.base.anchored(dir, lock)?,

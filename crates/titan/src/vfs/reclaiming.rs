@@ -108,4 +108,8 @@ impl Vfs for Reclaiming {
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
         self.opening(|vfs| vfs.lock_shared(path))
     }
+
+    fn lock_directory(&self, dir: &Path, shared: bool) -> Result<Box<dyn FileLock>> {
+        self.opening(|vfs| vfs.lock_directory(dir, shared))
+    }
 }

@@ -36,29 +36,44 @@ fn not_opened<'a>(action: &'a str, path: &'a Path) -> impl FnOnce(io::Error) -> 
     move |e| Error::opening(e, action, path)
 }
 
+#[allow(clippy::unused_self, reason = "the same calls as of `Anchored`")]
 impl StdVfs {
-    #[allow(clippy::unused_self, reason = "the same call as of `Anchored`")]
     fn at<'a>(&'a self, path: &'a Path) -> At<'a> {
         At::of_process(path)
     }
+
+    fn and(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
+        Anchored::default().and(dir, lock)
+    }
 }
 
-/// [`StdVfs`], but paths in one directory are relative to the directory that was opened. So they
+/// [`StdVfs`], but paths in some directories are relative to the directory that was opened. So they
 /// lead there for as long as this is used, wherever the directory is moved, and never to another
 /// that has taken its name.
 ///
 /// Cost: none; the kernel has fewer names to look up.
+#[derive(Clone, Default)]
 struct Anchored {
-    path: PathBuf,
-    directory: Arc<OwnedFd>,
+    /// Paths and what they led to, a directory before those that it is in.
+    directories: Vec<(PathBuf, Arc<OwnedFd>)>,
 }
 
 impl Anchored {
     fn at<'a>(&'a self, path: &'a Path) -> At<'a> {
-        match path.strip_prefix(&self.path) {
-            Ok(name) => At::in_directory(self.directory.as_fd(), name, path),
-            Err(_) => At::of_process(path),
+        for (dir, directory) in &self.directories {
+            if let Ok(name) = path.strip_prefix(dir) {
+                return At::in_directory(directory.as_fd(), name, path);
+            }
         }
+        At::of_process(path)
+    }
+
+    /// The same with one more.
+    fn and(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
+        let mut directories = self.directories.clone();
+        directories.push((dir.to_owned(), Arc::clone(lock.directory()?)));
+        directories.sort_by_key(|(dir, _)| std::cmp::Reverse(dir.components().count()));
+        Some(Arc::new(Anchored { directories }))
     }
 }
 
@@ -228,11 +243,13 @@ macro_rules! implement_vfs {
                 Ok(Box::new(lock))
             }
 
+            fn lock_directory(&self, dir: &Path, shared: bool) -> Result<Box<dyn FileLock>> {
+                let lock = DirectoryLock::of_directory(self.at(dir), shared)?;
+                Ok(Box::new(lock))
+            }
+
             fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {
-                Some(Arc::new(Anchored {
-                    path: dir.to_owned(),
-                    directory: Arc::clone(lock.directory()?),
-                }))
+                self.and(dir, lock)
             }
         }
 

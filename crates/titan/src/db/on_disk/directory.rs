@@ -24,17 +24,24 @@ pub(crate) fn prepare_directory(
     if !options.db.create_if_missing {
         require_database(vfs, dir)?;
     } else if !has_current(vfs, dir)? {
+        // Or the WAL files of another database would be taken for what is left of this one.
+        if let Some(logs) = &options.db.wal_dir
+            && vfs.exists(logs)?
+        {
+            vfs.lock_directory(logs, false)?;
+        }
         create_dir_durably(vfs, dir)?;
         refuse_headless(vfs, dir)?;
     }
     refuse_other_layouts(vfs, dir)?;
+    if let Some(logs) = &options.db.wal_dir {
+        // ORDER: the directory's name before a WAL file in it, and before the lock, which is one of
+        // this directory too. Only a new database lacks it: no later refusal leaves it behind.
+        create_dir_durably(vfs, logs)?;
+    }
     let lock = vfs.lock(&FileKind::Lock.path(dir))?;
     if has_current(vfs, dir)? && options.db.error_if_exists {
         return Err(Error::new(ErrorKind::AlreadyExists, "a database exists here").in_file(dir));
-    }
-    if let Some(logs) = &options.db.wal_dir {
-        // ORDER: the directory's name before a WAL file in it, and no name before all refusals.
-        create_dir_durably(vfs, logs)?;
     }
     Ok(lock)
 }
@@ -304,6 +311,20 @@ mod tests {
     use super::*;
     use crate::db::Db;
     use crate::error::ErrorKind;
+
+    #[test]
+    fn wal_files_of_another_database_are_not_taken_for_damage() {
+        let place = tempfile::tempdir().unwrap();
+        let (logs, other) = (place.path().join("logs"), place.path().join("other"));
+        let mut options = Options::default();
+        options.db.wal_dir = Some(logs.clone());
+        let db = Db::open(place.path().join("db"), &options).unwrap();
+        let refused = Db::open(&other, &options).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+        assert_eq!(refused.path(), Some(&*logs), "{refused}");
+        assert!(!other.exists());
+        drop(db);
+    }
 
     #[test]
     fn a_file_is_not_taken_for_a_directory() {

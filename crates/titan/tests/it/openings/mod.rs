@@ -3,5 +3,6 @@
 mod forks;
 mod in_memory;
 mod moved;
+mod moved_logs;
 mod read_only;
 mod unreadable;
