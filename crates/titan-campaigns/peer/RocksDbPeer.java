@@ -12,6 +12,7 @@
 import java.io.*;
 import java.lang.reflect.*;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Paths;
 import java.util.*;
@@ -69,6 +70,7 @@ public final class RocksDbPeer {
             case "range": range(f); break;
             case "entity": entities(f); break;
             case "timestamped": timestamped(f); break;
+            case "timed": timed(f); break;
             case "flush": flush(); break;
             case "flush-wal": db.flushWal(true); break;
             case "compact": compact(f); break;
@@ -393,12 +395,24 @@ public final class RocksDbPeer {
         each(f, "1", (i, cf, key) -> raw(0x05, cf, Arrays.copyOf(key, key.length + 8), value(i, 10, 100)));
     }
 
+    /** timed FAMILY PREFIX FROM TO STEP SMALLEST LARGEST AGE: puts of values that were written so many seconds ago. */
+    private void timed(String[] f) throws Exception {
+        int from = Integer.parseInt(f[6]);
+        int to = Integer.parseInt(f[7]);
+        long time = System.currentTimeMillis() / 1000 - Long.parseLong(f[8]);
+        each(f, f[5], (i, cf, key) -> {
+            byte[] value = value(i, from, to);
+            ByteBuffer timed = ByteBuffer.allocate(value.length + 8).order(ByteOrder.LITTLE_ENDIAN);
+            raw(0x18, cf, key, timed.put(value).putLong(time).array());
+        });
+    }
+
     /** A batch of one operation with a family; the tag of the same without a family is given by RocksDB's `kType...`. */
     private void raw(int tag, ColumnFamilyHandle family, byte[] key, byte[] value) throws Exception {
         ByteArrayOutputStream batch = new ByteArrayOutputStream();
         batch.write(new byte[8]);
         batch.write(new byte[] {1, 0, 0, 0});
-        batch.write(tag == 0x16 ? 0x17 : tag);
+        batch.write(tag == 0x16 || tag == 0x18 ? tag + 1 : tag);
         varint(batch, family.getID());
         prefixed(batch, key);
         prefixed(batch, value);

@@ -275,6 +275,7 @@ impl<'a> Made<'a> {
                     made.open(program, case.kind, &live, "db", case.family)?
                 }
                 Some(("remove", start)) => remove(&live.join("db"), start)?,
+                None if step == "name-as-leveldb" => name_as_leveldb(&live.join("db"))?,
                 _ => program.ask(&step.replace(' ', "\t").replace('~', " "))?,
             }
         }
@@ -386,6 +387,20 @@ fn remove(dir: &Path, start: &str) -> Checked<()> {
         }
     }
     ensure!(removed > 0, "{} has no {start}", dir.display());
+    Ok(())
+}
+
+/// Gives the tables of a directory the names that LevelDB gives them; there must be one.
+fn name_as_leveldb(dir: &Path) -> Checked<()> {
+    let mut renamed = 0;
+    for entry in fs::read_dir(dir).doing(dir.display())? {
+        let path = entry.doing(dir.display())?.path();
+        if path.extension().is_some_and(|extension| extension == "sst") {
+            fs::rename(&path, path.with_extension("ldb")).doing(path.display())?;
+            renamed += 1;
+        }
+    }
+    ensure!(renamed > 0, "{} has no tables", dir.display());
     Ok(())
 }
 

@@ -21,6 +21,8 @@ const SAMPLE: &[&str] = &[
     "restored-backup",
     "merge-operands",
     "wide-columns",
+    "timed-puts",
+    "named-as-leveldb",
     "one-path-elsewhere",
     "killed-many-logs",
     "compressed-log-killed",

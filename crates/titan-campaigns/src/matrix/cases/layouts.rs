@@ -49,6 +49,58 @@ const WIDE: &str = "
     entity second e 0 50 300 900
     close";
 
+/// Puts of values that were written before, among others and over each other.
+const TIMED: &str = "
+    fill default a 0 400 1 10 300
+    timed default a 0 400 3 10 300 90000
+    timed second a 0 200 1 0 100 1000
+    flush
+    delete default a 0 400 7
+    timed default v 0 60 1 1000 6000 90000
+    timed default a 100 300 5 10 300 50000
+    flush
+    compact bottommost
+    timed default a 50 350 4 10 300 40000
+    fill second a 100 150 1 10 300
+    flush
+    timed default b 0 20 1 10 300 30000
+    timed default v 20 30 1 1000 6000 20000
+    range default a 320 340
+    timed second b 0 50 1 0 3000 80000
+    close";
+
+/// The same in the log alone, and over tables.
+const TIMED_KILLED: &str = "
+    timed default a 0 400 1 10 300 90000
+    timed second a 0 200 1 0 100 1000
+    kill
+    open
+    flush
+    timed default a 100 300 3 10 300 80000
+    delete default a 0 400 7
+    timed default a 0 400 14 10 300 70000
+    kill";
+
+/// Tables with the names of LevelDB's at several levels, and tables of RocksDB above them.
+const NAMED_AS_LEVELDB: &str = "
+    fill default a 0 400 1 10 300
+    fill default v 0 60 1 1000 6000
+    fill second a 0 200 1 0 100
+    flush
+    compact bottommost
+    fill default a 100 300 3 10 300
+    delete default a 0 400 7
+    flush
+    close
+    name-as-leveldb
+    open
+    fill default a 200 500 2 10 300
+    range default a 320 340
+    delete second a 0 200 9
+    flush
+    fill second b 0 50 1 0 3000
+    close";
+
 /// Range deletions over the tables of several levels, and over each other.
 const RANGES: &str = "
     fill default a 0 2000 1 50 100
@@ -199,6 +251,26 @@ pub(super) const CASES: &[Case] = &[
         .alias("RocksDB_SE_v3.10"),
     case("unknown-comparator", "@comparator=example.Unknown")
         .expect(unsupported("comparator")),
+    case("timed-puts", "preserve_internal_time_seconds=360000")
+        .since(9, 10)
+        .steps(TIMED),
+    case("timed-puts-killed", "preserve_internal_time_seconds=360000")
+        .since(9, 10)
+        .steps(TIMED_KILLED),
+    case(
+        "timed-puts-with-blobs",
+        blobs!("preserve_internal_time_seconds=360000"),
+    )
+    .since(9, 10)
+    .steps(TIMED),
+    case("named-as-leveldb", "").steps(NAMED_AS_LEVELDB),
+    // LevelDB's tables have this format.
+    case(
+        "named-as-leveldb-version-0",
+        "block_based_table_factory={block_size=1024;format_version=0;checksum=kCRC32c}",
+    )
+    .until(10, 0)
+    .steps(NAMED_AS_LEVELDB),
     case("user-defined-timestamps", "comparator=leveldb.BytewiseComparator.u64ts")
         .since(8, 0)
         .steps("timestamped default a 0 10\nflush\ntimestamped default a 5 15\nclose")

@@ -56,7 +56,8 @@ pub(super) struct Case {
     pub(super) again: Option<&'static str>,
     /// The steps, in lines of `RocksDbPeer.java` but with blanks between their fields, `~` for a
     /// blank within one. `kill` kills the process, `open` opens the database again, `remove`
-    /// removes files whose names start like this. The first opening is implied.
+    /// removes files whose names start like this, `name-as-leveldb` renames the tables. The first
+    /// opening is implied.
     pub(super) steps: &'static str,
     /// The subdirectory of `{root}` that Titan opens.
     pub(super) dir: &'static str,
