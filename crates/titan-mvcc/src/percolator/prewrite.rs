@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::format::lock::{Lock, Owner};
 use crate::lookup::{Outcome, newest_version, newest_write, outcome};
+use crate::order::InFlight;
 use crate::timestamp::Timestamp;
 
 /// A request to prewrite keys.
@@ -82,6 +83,15 @@ enum Found {
     Committed(Timestamp),
 }
 
+/// Keys of a prewrite that the transaction may lock, as a look at each of them has found.
+struct Examined<'m> {
+    /// Mutations of keys that are to be locked, with the pessimistic locks that this replaces.
+    to_lock: Vec<(&'m Mutation<'m>, Option<Lock>)>,
+    /// The commit timestamp of an async commit that was prewritten before, as far as its locks show
+    /// it.
+    async_commit: Option<Timestamp>,
+}
+
 pub(crate) fn prewrite(
     core: &Core,
     request: &Prewrite<'_>,
@@ -102,9 +112,70 @@ pub(crate) fn prewrite(
         committed: None,
         is_async: request.secondaries.is_some(),
     };
+    let Examined {
+        to_lock,
+        async_commit,
+    } = examine(core, request, demands, &mut result)?;
+    if let Some(at) = result.committed {
+        // ORDER: before the wait, so that no other call waits for this one's latches.
+        drop(latches);
+        check_recorded(core, start, at)?;
+        // The call that committed it may not have returned yet.
+        core.order.include(at);
+        return Ok(result);
+    }
+    let was_prewritten = to_lock.len() < request.mutations.len();
+    if to_lock.is_empty() && was_prewritten {
+        drop(latches);
+        // The call that prewrote it may still wait for older commits.
+        async_commit.map_or(Ok(()), |at| core.order.wait_for_commits(at))?;
+        return Ok(result);
+    }
+    for absent in demands.absent {
+        check_absent(core, request, absent)?;
+    }
+    // After the checks, which searched for versions that must not have been dropped.
+    core.safe_point.check(request.conflicts_after())?;
+    if to_lock.is_empty() {
+        return Ok(result);
+    }
+    let in_flight = begin_commit(core, demands, was_prewritten, &mut result)?;
+    let in_flight = match in_flight {
+        Some(in_flight) if !result.is_async => {
+            let commit = commit_in_one_phase(core, latches, &to_lock, start, in_flight)?;
+            result.min_commit = commit;
+            result.committed = Some(commit);
+            return Ok(result);
+        }
+        in_flight => in_flight,
+    };
+    if let Some(in_flight) = &in_flight
+        && !mutant!(async_commit_before_readers)
+    {
+        result.min_commit = in_flight.timestamp();
+    }
+    write_locks(core, request, owner, to_lock, &result)?;
+    // ORDER: before the wait for older commits: one of them may wait for a latch.
+    drop(latches);
+    if let Some(in_flight) = in_flight {
+        in_flight.published();
+    }
+    Ok(result)
+}
+
+/// Looks at each key, and raises the minimal commit timestamp of `result` to those of its locks.
+/// Ends at a key that is committed, whose timestamp `result` has then.
+///
+/// # Errors
+/// Those of a key that the transaction may not lock.
+fn examine<'m>(
+    core: &Core,
+    request: &Prewrite<'m>,
+    demands: &Demands<'_>,
+    result: &mut Prewritten,
+) -> Result<Examined<'m>> {
+    let start = request.start;
     let mut to_lock = Vec::with_capacity(request.mutations.len());
-    // The commit timestamp of an async commit that was prewritten before, as far as its locks show
-    // it.
     let mut async_commit = None;
     for (number, mutation) in request.mutations.iter().enumerate() {
         let (key, demand) = (mutation.key(), demands.on_key(number));
@@ -130,30 +201,24 @@ pub(crate) fn prewrite(
             }
             Found::Committed(at) => {
                 result.committed = Some(at);
-                // ORDER: before the wait, so that no other call waits for this one's latches.
-                drop(latches);
-                check_recorded(core, start, at)?;
-                // The call that committed it may not have returned yet.
-                core.order.include(at);
-                return Ok(result);
+                break;
             }
         }
     }
-    let was_prewritten = to_lock.len() < request.mutations.len();
-    if to_lock.is_empty() && was_prewritten {
-        drop(latches);
-        // The call that prewrote it may still wait for older commits.
-        async_commit.map_or(Ok(()), |at| core.order.wait_for_commits(at))?;
-        return Ok(result);
-    }
-    for absent in demands.absent {
-        check_absent(core, request, absent)?;
-    }
-    // After the checks, which searched for versions that must not have been dropped.
-    core.safe_point.check(request.conflicts_after())?;
-    if to_lock.is_empty() {
-        return Ok(result);
-    }
+    Ok(Examined {
+        to_lock,
+        async_commit,
+    })
+}
+
+/// Begins the commit of a transaction whose timestamp no client gives: async or, if `result` says
+/// that it is not, in one phase. `None` if it commits in two phases.
+fn begin_commit<'c>(
+    core: &'c Core,
+    demands: &Demands<'_>,
+    was_prewritten: bool,
+    result: &mut Prewritten,
+) -> Result<Option<InFlight<'c>>> {
     result.is_async &= !demands.one_phase;
     // A commit without a timestamp of the client must follow all reads of its keys. Earlier reads
     // are before this timestamp; later ones find the locks, or wait for the commit in flight.
@@ -164,21 +229,18 @@ pub(crate) fn prewrite(
     let is_late = |commit| demands.max_commit.is_some_and(|most| commit > most);
     let in_flight = in_flight.filter(|in_flight| !is_late(in_flight.timestamp()));
     result.is_async &= in_flight.is_some();
-    let in_flight = match in_flight {
-        Some(in_flight) if !result.is_async => {
-            let commit = commit_in_one_phase(core, latches, &to_lock, start, in_flight)?;
-            result.min_commit = commit;
-            result.committed = Some(commit);
-            return Ok(result);
-        }
-        in_flight => in_flight,
-    };
-    if let Some(in_flight) = &in_flight
-        && !mutant!(async_commit_before_readers)
-    {
-        result.min_commit = in_flight.timestamp();
-    }
-    let min_commit = result.min_commit;
+    Ok(in_flight)
+}
+
+/// Writes the locks, which may commit from the timestamp of `result` on.
+fn write_locks(
+    core: &Core,
+    request: &Prewrite<'_>,
+    owner: Owner,
+    to_lock: Vec<(&Mutation<'_>, Option<Lock>)>,
+    result: &Prewritten,
+) -> Result<()> {
+    let (start, min_commit) = (request.start, result.min_commit);
     invariant!(durable: start < min_commit, "{start} may commit from {min_commit} on")?;
     let secondaries = request.secondaries.filter(|_| result.is_async);
     let none: Option<Arc<[Bytes]>> = secondaries.map(|_| Arc::from([]));
@@ -202,7 +264,7 @@ pub(crate) fn prewrite(
             primary: primary.clone(),
             start,
             for_update: for_update.max(request.for_update.unwrap_or_default()),
-            min_commit: result.min_commit,
+            min_commit,
             ttl: ttl.max(request.ttl),
             txn_size: request.txn_size,
             secondaries: match key == request.primary {
@@ -222,12 +284,7 @@ pub(crate) fn prewrite(
     );
     core.db.write(batch, &core.config.write)?;
     inserted.keep();
-    // ORDER: before the wait for older commits: one of them may wait for a latch.
-    drop(latches);
-    if let Some(in_flight) = in_flight {
-        in_flight.published();
-    }
-    Ok(result)
+    Ok(())
 }
 
 /// # Errors
