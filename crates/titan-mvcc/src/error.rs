@@ -263,133 +263,146 @@ impl From<titan::Error> for Error {
     }
 }
 
+/// A key between quotation marks, escaped.
+struct Quoted<'k>(&'k [u8]);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Error as E;
+        let days = |time: &Duration| time.as_secs() / DAY;
         match self {
-            Error::Conflict {
+            E::Conflict {
                 key,
                 start,
                 committed,
                 ..
             } => write!(
                 f,
-                "conflict on key \"{}\": another transaction committed at {committed}, after this one \
+                "conflict on key {}: another transaction committed at {committed}, after this one \
                  began at {start}",
-                key.escape_ascii()
+                Quoted(key)
             ),
-            Error::AlreadyExists { key } => {
-                write!(f, "key \"{}\" has a value already", key.escape_ascii())
-            }
-            Error::AssertionFailed {
+            E::AlreadyExists { key } => write!(f, "key {} has a value already", Quoted(key)),
+            E::AssertionFailed {
                 key,
                 start,
                 must_exist,
                 ..
-            } => write!(
-                f,
-                "transaction {start} asserts that key \"{}\" has {} value",
-                key.escape_ascii(),
-                if *must_exist { "a" } else { "no" }
-            ),
-            Error::KeyIsLocked(lock) => write!(
-                f,
-                "key \"{}\" is locked by transaction {}",
-                lock.key.escape_ascii(),
-                lock.start
-            ),
-            Error::Deadlock { key, circle, .. } => {
-                let key = key.escape_ascii();
+            } => {
+                let has = if *must_exist { "a" } else { "no" };
+                let key = Quoted(key);
                 write!(
                     f,
-                    "deadlock at key \"{key}\": these transactions wait for each other:"
+                    "transaction {start} asserts that key {key} has {has} value"
+                )
+            }
+            E::KeyIsLocked(lock) => {
+                let (key, start) = (Quoted(&lock.key), lock.start);
+                write!(f, "key {key} is locked by transaction {start}")
+            }
+            E::Deadlock { key, circle, .. } => {
+                let key = Quoted(key);
+                write!(
+                    f,
+                    "deadlock at key {key}: these transactions wait for each other:"
                 )?;
                 circle.iter().try_for_each(|start| write!(f, " {start}"))
             }
-            Error::AlreadyCommitted {
+            E::AlreadyCommitted {
                 key,
                 start,
                 committed,
             } => write!(
                 f,
-                "transaction {start} committed key \"{}\" at {committed}",
-                key.escape_ascii()
+                "transaction {start} committed key {} at {committed}",
+                Quoted(key)
             ),
-            Error::RolledBack { key, start } => write!(
+            E::RolledBack { key, start } => {
+                write!(
+                    f,
+                    "transaction {start} was rolled back on key {}",
+                    Quoted(key)
+                )
+            }
+            E::LockNotFound { key, start } => {
+                write!(f, "transaction {start} has no lock on key {}", Quoted(key))
+            }
+            E::PessimisticLockNotFound { key, start } => write!(
                 f,
-                "transaction {start} was rolled back on key \"{}\"",
-                key.escape_ascii()
+                "pessimistic transaction {start} has lost its lock on key {}: begin again",
+                Quoted(key)
             ),
-            Error::LockNotFound { key, start } => write!(
+            E::PrewrittenAlready { key, start } => write!(
                 f,
-                "transaction {start} has no lock on key \"{}\"",
-                key.escape_ascii()
+                "transaction {start} has prewritten key {} and can no longer lock it",
+                Quoted(key)
             ),
-            Error::PessimisticLockNotFound { key, start } => write!(
+            E::NotAdmitted { key } => write!(
                 f,
-                "pessimistic transaction {start} has lost its lock on key \"{}\": begin again",
-                key.escape_ascii()
+                "no lock was taken: the answer has no room for the state of key {}",
+                Quoted(key)
             ),
-            Error::PrewrittenAlready { key, start } => write!(
-                f,
-                "transaction {start} has prewritten key \"{}\" and can no longer lock it",
-                key.escape_ascii()
-            ),
-            Error::NotAdmitted { key } => write!(
-                f,
-                "no lock was taken: the answer has no room for the state of key \"{}\"",
-                key.escape_ascii()
-            ),
-            Error::TransactionNotFound { primary, start } => write!(
-                f,
-                "primary key \"{}\" has no trace of transaction {start}",
-                primary.escape_ascii()
-            ),
-            Error::PrimaryMismatch { key, lock } => write!(
-                f,
-                "transaction {} has the primary key \"{}\", not \"{}\"",
-                lock.start,
-                lock.primary.escape_ascii(),
-                key.escape_ascii()
-            ),
-            Error::CommitTsExpired {
+            E::TransactionNotFound { primary, start } => {
+                write!(
+                    f,
+                    "primary key {} has no trace of transaction {start}",
+                    Quoted(primary)
+                )
+            }
+            E::PrimaryMismatch { key, lock } => {
+                let (start, primary, key) = (lock.start, Quoted(&lock.primary), Quoted(key));
+                write!(
+                    f,
+                    "transaction {start} has the primary key {primary}, not {key}"
+                )
+            }
+            E::CommitTsExpired {
                 key,
                 asked,
                 min_commit,
-            } => write!(
-                f,
-                "key \"{}\" cannot commit at {asked}, only from {min_commit} on",
-                key.escape_ascii()
-            ),
-            Error::BeforeSafePoint { asked, safe_point } => write!(
+            } => {
+                let key = Quoted(key);
+                write!(
+                    f,
+                    "key {key} cannot commit at {asked}, only from {min_commit} on"
+                )
+            }
+            E::BeforeSafePoint { asked, safe_point } => write!(
                 f,
                 "timestamp {asked} is before the safe point {safe_point}: its versions may have been dropped"
             ),
-            Error::SafePointBackwards { asked, safe_point } => write!(
+            E::SafePointBackwards { asked, safe_point } => write!(
                 f,
                 "the safe point is {safe_point} and cannot move backwards to {asked}"
             ),
-            Error::InFuture { asked, now } => {
+            E::InFuture { asked, now } => {
                 write!(f, "timestamp {asked} is in the future: it is {now} now")
             }
-            Error::NotVersioned { dir, found } => {
+            E::NotVersioned { dir, found } => {
                 write!(f, "{} is not a store of versions: {found}", dir.display())
             }
-            Error::Oracle { reason } => write!(f, "no timestamp: {reason}"),
-            Error::ClockAhead { jump, most } => write!(
+            E::Oracle { reason } => write!(f, "no timestamp: {reason}"),
+            E::ClockAhead { jump, most } => write!(
                 f,
                 "the clock is {} days after the last timestamp of the store; at most {} are allowed",
-                jump.as_secs() / DAY,
-                most.as_secs() / DAY
+                days(jump),
+                days(most)
             ),
-            Error::ClockBehind { lag, most } => write!(
+            E::ClockBehind { lag, most } => write!(
                 f,
                 "the last timestamp of the store is {} days after the clock, and timestamps do not go \
                  back; at most {} are allowed",
-                lag.as_secs() / DAY,
-                most.as_secs() / DAY
+                days(lag),
+                days(most)
             ),
-            Error::Corruption { what } => write!(f, "corruption: {what}"),
-            Error::Engine(source) => source.fmt(f),
+            E::Corruption { what } => write!(f, "corruption: {what}"),
+            E::Engine(source) => source.fmt(f),
         }
     }
 }
