@@ -203,14 +203,48 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
     let mut fields = Fields::default()
         .with("size", record.payload.len())
         .with("family", edit.column_family);
+    add_scalars(&edit, &mut fields);
+    items.show(record.offset, "edit", fields)?;
+
+    let mut show = |kind: &str, fields: Fields| items.show(record.offset, kind, fields);
+    for (level, key) in &edit.compact_cursors {
+        let fields = Fields::default()
+            .with("level", level)
+            .with_bound("key", key);
+        show("compact cursor", fields)?;
+    }
+    show_files(&edit, &mut show)?;
+    for wal in &edit.wal_additions {
+        let synced = wal
+            .synced_size
+            .map_or_else(|| "none".to_owned(), |n| n.to_string());
+        show("new wal", file(wal.number.0).with("synced_size", synced))?;
+    }
+    for (sequence, log) in &edit.unlogged {
+        let fields = Fields::default().with("sequence", sequence);
+        show("number that no wal has", fields.with("before_wal", log))?;
+    }
+    show_facts(&edit, &mut show)?;
+    show_settings(&edit, &mut show)?;
+    for (tag, value) in &edit.unknown {
+        let fields = Fields::default()
+            .with("tag", tag)
+            .with("length", value.len());
+        show("unknown field", fields)?;
+    }
+    ControlFlow::Continue(())
+}
+
+/// Adds the fields that an edit has at most once.
+fn add_scalars(edit: &VersionEdit, fields: &mut Fields) {
     let mut set = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             fields.0.push((name.to_owned(), value));
         }
     };
     let number = |n: FileNumber| n.to_string();
-    set("db_id", edit.db_id);
-    set("comparator", edit.comparator);
+    set("db_id", edit.db_id.clone());
+    set("comparator", edit.comparator.clone());
     set("log_number", edit.log_number.map(number));
     set("prev_log_number", edit.prev_log_number.map(number));
     set("next_file_number", edit.next_file_number.map(number));
@@ -223,7 +257,7 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
         "max_column_family",
         edit.max_column_family.map(|id| id.to_string()),
     );
-    set("add_column_family", edit.added_column_family);
+    set("add_column_family", edit.added_column_family.clone());
     let dropped = edit.dropped_column_family.then(|| "true".to_owned());
     set("drop_column_family", dropped);
     set(
@@ -240,16 +274,18 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
         "state_follows",
         edit.state_follows.then(|| "true".to_owned()),
     );
-    items.show(record.offset, "edit", fields)?;
+}
 
-    let mut show = |kind: &str, fields: Fields| items.show(record.offset, kind, fields);
-    let file = |number: u64| Fields::default().with("number", number);
-    for (level, key) in &edit.compact_cursors {
-        let fields = Fields::default()
-            .with("level", level)
-            .with_bound("key", key);
-        show("compact cursor", fields)?;
-    }
+/// Shows an item of this kind with these fields.
+type Show<'s> = &'s mut dyn FnMut(&str, Fields) -> ControlFlow<()>;
+
+/// The first field of a file.
+fn file(number: u64) -> Fields {
+    Fields::default().with("number", number)
+}
+
+/// Shows tables and blob files that come, change or go.
+fn show_files(edit: &VersionEdit, show: Show<'_>) -> ControlFlow<()> {
     for (level, number) in &edit.deleted_files {
         show("deleted table", file(number.0).with("level", level))?;
     }
@@ -279,16 +315,11 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             .with("logical_files", logical.join(","));
         show("moved records", fields)?;
     }
-    for wal in &edit.wal_additions {
-        let synced = wal
-            .synced_size
-            .map_or_else(|| "none".to_owned(), |n| n.to_string());
-        show("new wal", file(wal.number.0).with("synced_size", synced))?;
-    }
-    for (sequence, log) in &edit.unlogged {
-        let fields = Fields::default().with("sequence", sequence);
-        show("number that no wal has", fields.with("before_wal", log))?;
-    }
+    ControlFlow::Continue(())
+}
+
+/// Shows facts about tables.
+fn show_facts(edit: &VersionEdit, show: Show<'_>) -> ControlFlow<()> {
     for facts in &edit.table_facts {
         let mut fields = file(facts.table.0)
             .with("entries", facts.num_entries)
@@ -316,6 +347,11 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
         }
         show("table facts", fields)?;
     }
+    ControlFlow::Continue(())
+}
+
+/// Shows the options that are kept.
+fn show_settings(edit: &VersionEdit, show: Show<'_>) -> ControlFlow<()> {
     for kept in &edit.kept_settings {
         let (of, defaults) = match kept.family {
             Some(id) => (id.to_string(), family_defaults()),
@@ -327,12 +363,6 @@ fn show_edit(record: &Record<'_>, items: &mut Items<'_>) -> ControlFlow<()> {
             fields = fields.with(name, value);
         }
         show("kept options", fields)?;
-    }
-    for (tag, value) in &edit.unknown {
-        let fields = Fields::default()
-            .with("tag", tag)
-            .with("length", value.len());
-        show("unknown field", fields)?;
     }
     ControlFlow::Continue(())
 }
