@@ -1,5 +1,6 @@
 //! The address of a volume on a cluster.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -127,39 +128,25 @@ impl RemoteUrl {
     /// # Errors
     /// `EINVAL`, with the part that is wrong.
     pub fn parse(text: &str) -> Result<RemoteUrl> {
-        let wrong = |what: &str| Error::new(Errno::INVAL, format!("{}: {what}", shown(text)));
+        Self::parts(text)
+            .map_err(|what| Error::new(Errno::INVAL, format!("{}: {what}", shown(text))))
+    }
+
+    /// The same; the error is what is wrong.
+    fn parts(text: &str) -> Part<RemoteUrl> {
         let split = Scheme::split(text);
-        let (scheme, rest) =
-            split.ok_or_else(|| wrong("the address does not begin with tikv:// or etcd://"))?;
+        let (scheme, rest) = split.ok_or("the address does not begin with tikv:// or etcd://")?;
         let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (hosts, name) = place
             .split_once('/')
-            .ok_or_else(|| wrong("a name of a volume is missing: SCHEME://HOST:PORT/NAME"))?;
-        let is_name = |host: &str| {
-            let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
-            !host.is_empty() && host.bytes().all(is_part)
-        };
-        let is_endpoint = |host: &str| {
-            let Some((host, port)) = host.rsplit_once(':') else {
-                return false;
-            };
-            let inner = host
-                .strip_prefix('[')
-                .and_then(|host| host.strip_suffix(']'));
-            let is_host = match inner {
-                Some(address) => address.parse::<Ipv6Addr>().is_ok(),
-                None => is_name(host),
-            };
-            is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
-        };
+            .ok_or("a name of a volume is missing: SCHEME://HOST:PORT/NAME")?;
         if !hosts.split(',').all(is_endpoint) {
-            return Err(wrong("the hosts are not HOST:PORT, separated by commas"));
+            return Err("the hosts are not HOST:PORT, separated by commas".into());
         }
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_plain) {
-            return Err(wrong(
-                "the name of a volume has 1 to 64 letters, digits, '-', '_' and '.'",
-            ));
+            let what = "the name of a volume has 1 to 64 letters, digits, '-', '_' and '.'";
+            return Err(what.into());
         }
         let mut url = RemoteUrl {
             scheme,
@@ -173,52 +160,11 @@ impl RemoteUrl {
             room: ROOM,
             credentials: None,
         };
-        let is_etcd = scheme == Scheme::Etcd;
         let mut files = [None, None, None];
         for parameter in parameters.split('&').filter(|text| !text.is_empty()) {
-            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let time = |least: u64| {
-                let time = humantime::parse_duration(value).ok();
-                let time = time.filter(|time| (least..=MOST).contains(&time.as_secs()));
-                time.ok_or_else(|| {
-                    wrong(&format!(
-                        "{parameter}: this is no time of {least}s or more, and of 30 days at most"
-                    ))
-                })
-            };
-            match name {
-                // A mount in the background leaves the directory, and reads them again later.
-                "ca" | "cert" | "key" | "credentials" if !value.starts_with('/') => {
-                    return Err(wrong(&format!(
-                        "{name} needs the path of a file, from the root"
-                    )));
-                }
-                "ca" => files[0] = Some(PathBuf::from(value)),
-                "cert" => files[1] = Some(PathBuf::from(value)),
-                "key" => files[2] = Some(PathBuf::from(value)),
-                "timeout" => url.timeout = time(1)?,
-                "lease" => url.lease = time(1)?,
-                "gc" if value == "off" => url.gc = None,
-                "gc" => url.gc = Some(time(if is_etcd { 60 } else { 600 })?),
-                "blocks" if is_etcd => url.blocks = blocks_of(value).map_err(|e| wrong(&e))?,
-                "room" if is_etcd => {
-                    url.room = bytes_of(value).ok_or_else(|| {
-                        wrong(&format!("{parameter}: this is no size such as 8GiB"))
-                    })?
-                }
-                "credentials" if is_etcd => url.credentials = Some(PathBuf::from(value)),
-                _ => {
-                    let more = if is_etcd {
-                        ", blocks, room, credentials"
-                    } else {
-                        ""
-                    };
-                    return Err(wrong(&format!(
-                        "there is no parameter {name}; there are: ca, cert, key, timeout, lease, gc{more}"
-                    )));
-                }
-            }
+            url.set(parameter, &mut files)?;
         }
+        let is_etcd = scheme == Scheme::Etcd;
         url.tls = match files {
             [None, None, None] => None,
             [Some(ca), Some(cert), Some(key)] => Some(TlsFiles {
@@ -227,23 +173,87 @@ impl RemoteUrl {
             }),
             [Some(ca), None, None] if is_etcd => Some(TlsFiles { ca, client: None }),
             _ => {
-                return Err(wrong(
-                    "TLS needs all three of ca, cert and key, on etcd also ca alone",
-                ));
+                return Err(
+                    "TLS needs all three of ca, cert and key, on etcd also ca alone".into(),
+                );
             }
         };
         if is_etcd && url.blocks.is_empty() {
-            return Err(wrong(
-                "the object store is missing: ?blocks=file:///DIR or ?blocks=s3://BUCKET/PATH",
-            ));
+            let what =
+                "the object store is missing: ?blocks=file:///DIR or ?blocks=s3://BUCKET/PATH";
+            return Err(what.into());
         }
         Ok(url)
+    }
+
+    /// Sets a parameter. `files` are those of TLS: `ca`, `cert` and `key`.
+    fn set(&mut self, parameter: &str, files: &mut [Option<PathBuf>; 3]) -> Part<()> {
+        let is_etcd = self.scheme == Scheme::Etcd;
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        let time = |least: u64| {
+            let time = humantime::parse_duration(value).ok();
+            let time = time.filter(|time| (least..=MOST).contains(&time.as_secs()));
+            time.ok_or_else(|| {
+                format!("{parameter}: this is no time of {least}s or more, and of 30 days at most")
+            })
+        };
+        match name {
+            // A mount in the background leaves the directory, and reads them again later.
+            "ca" | "cert" | "key" | "credentials" if !value.starts_with('/') => {
+                return Err(format!("{name} needs the path of a file, from the root").into());
+            }
+            "ca" => files[0] = Some(PathBuf::from(value)),
+            "cert" => files[1] = Some(PathBuf::from(value)),
+            "key" => files[2] = Some(PathBuf::from(value)),
+            "timeout" => self.timeout = time(1)?,
+            "lease" => self.lease = time(1)?,
+            "gc" if value == "off" => self.gc = None,
+            "gc" => self.gc = Some(time(if is_etcd { 60 } else { 600 })?),
+            "blocks" if is_etcd => self.blocks = blocks_of(value)?,
+            "room" if is_etcd => {
+                let room = bytes_of(value);
+                let wrong = || format!("{parameter}: this is no size such as 8GiB");
+                self.room = room.ok_or_else(wrong)?;
+            }
+            "credentials" if is_etcd => self.credentials = Some(PathBuf::from(value)),
+            _ => {
+                let more = match is_etcd {
+                    true => ", blocks, room, credentials",
+                    false => "",
+                };
+                let known = "ca, cert, key, timeout, lease, gc";
+                let what = format!("there is no parameter {name}; there are: {known}{more}");
+                return Err(what.into());
+            }
+        }
+        Ok(())
     }
 
     /// Whether both are the same volume, if the addresses name the cluster in the same way.
     pub fn is_same_volume(&self, other: &RemoteUrl) -> bool {
         (self.scheme, &self.endpoints, &self.name) == (other.scheme, &other.endpoints, &other.name)
     }
+}
+
+/// A part of an address, or what is wrong with it.
+type Part<T> = std::result::Result<T, Cow<'static, str>>;
+
+/// Whether a text is `HOST:PORT`.
+fn is_endpoint(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return false;
+    };
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let is_host = match inner {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => {
+            let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+            !host.is_empty() && host.bytes().all(is_part)
+        }
+    };
+    is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// The part of an address that messages repeat: it has no parameters, and nothing before an `@`,
