@@ -25,7 +25,7 @@ use crate::db::core::room::Room;
 use crate::db::core::running_jobs::RunningCounts;
 use crate::db::core::shared::{Core, FamilyMap, Shared};
 use crate::db::core::signals::Signals;
-use crate::db::core::state::{Collections, LiveWal, Stalls, State};
+use crate::db::core::state::{Collections, FamilyState, LiveWal, Stalls, State};
 use crate::db::core::write_times::WriteTimes;
 use crate::db::on_disk::directory::{
     check_files_exist, files_of, prepare_directory, refuse_unreadable_tables,
@@ -39,11 +39,13 @@ use crate::db::on_disk::wals::Wals;
 use crate::env::{Env, Membership, OpenFilesLimits};
 use crate::error::Result;
 use crate::format::file_name::FileKind;
-use crate::format::{FileNumber, OpeningId};
+use crate::format::{ColumnFamilyId, FileNumber, OpeningId};
 use crate::gc::punch::measure_holes;
+use crate::memtable::Memtable;
 use crate::number_map::NumberMap;
 use crate::open_files::OpenFiles;
 use crate::options::Options;
+use crate::options::kept::Resolved;
 use crate::stats::{HistogramKind, Listeners, Statistics, notify, span};
 use crate::sync::{ArcSwap, Mutex};
 use crate::version::{RecoveredState, VersionSet};
@@ -166,57 +168,22 @@ fn recover(
 ) -> Result<Shared> {
     span!("recovery", dir = dir.display());
     options.validate()?;
-    let mut options = with_layout(dir, options, missing == Families::LeftOut)?;
-    let lock = prepare_directory(&*options.db.vfs, dir, &options)?;
-    // ORDER: before anything else is read or written, so that all of it is in the locked directory,
-    // also if another one gets its name.
-    let in_locked = in_locked(options.db.vfs, dir, &*lock);
-    let reclaiming = Arc::new(Reclaiming::new(in_locked));
-    let vfs: Arc<dyn Vfs> = Arc::clone(&reclaiming) as _;
-    options.db.vfs = Arc::clone(&vfs);
-    let options = &options;
+    let (lock, options, reclaiming) = claim_directory(dir, options, missing)?;
     let statistics = Arc::new(Statistics::default());
-    let exists = vfs.exists(&FileKind::Current.path(dir))?;
-    let state = match exists {
-        true => Some(RecoveredState::read(&*vfs, dir, options)?),
-        false => None,
-    };
-    let (kept, names) = match &state {
-        Some(state) => (state.kept_options(&*vfs, dir)?, state.family_names()),
-        None => Default::default(),
-    };
-    if missing == Families::Created {
-        kept.refuse_single_levels(options)?;
-    }
-    let resolved = kept.resolve(options, &names)?;
+    let (mut versions, resolved) = read_state(dir, &options, missing, &statistics)?;
     let options = &resolved.options;
-    let slow = options.db.slow_operation_micros;
-    let detail = statistics.detail();
-    detail.set(options.db.stats_level, slow, &options.db.clock)?;
-    let mut versions = match state {
-        Some(state) => state.into_set(Arc::clone(&vfs), dir, options, Arc::clone(&statistics))?,
-        None => VersionSet::create(Arc::clone(&vfs), dir, options, Arc::clone(&statistics)),
-    };
-    let counters = Arc::clone(versions.counters());
-    // No name that any process left in the directory is ever written again.
-    counters.mark_names_used(dir, &files_of(&*vfs, dir)?)?;
-    check_files_exist(&*vfs, dir, &versions)?;
-    // ORDER: before opening writes its first byte.
-    refuse_unreadable_tables(&*vfs, dir, &versions, missing == Families::Created)?;
-    if missing == Families::Created && !mutant!(unknown_pointers_opened) {
-        refuse_unknown_pointers(&*vfs, dir, &versions)?;
-    }
-    let wals = Wals::find(&*vfs, dir, versions.logs_since(), false)?;
+    let vfs = &*options.db.vfs;
+    let wals = Wals::find(vfs, dir, versions.logs_since(), false)?;
     let clock = Arc::clone(&options.db.clock);
-    let identity = establish_identity(&*vfs, &*clock, dir, &mut versions);
+    let identity = establish_identity(vfs, &*clock, dir, &mut versions);
     let identity = identity.map_err(|e| with_need(e, &versions))?;
     let session_id = session_id(&*clock);
 
     let env = JobEnv {
-        vfs: Arc::clone(&vfs),
+        vfs: Arc::clone(&options.db.vfs),
         clock: SteadyClock::new(clock),
         dir: dir.to_owned(),
-        counters: Arc::clone(&counters),
+        counters: Arc::clone(versions.counters()),
         direct_io: options.db.use_direct_io_for_flush_and_compaction,
         db_id: identity,
         session_id,
@@ -227,11 +194,100 @@ fn recover(
         Env::of_one(&options.db.of_own_env(), limits)
     });
     let membership = Membership::in_env(&in_env, OpeningId::new(), &statistics);
+    let open_files = open_files(&env, &membership, &reclaiming);
+    let replayed = replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
+    // Not before: nothing in those WAL files is for families that are only now created.
+    if missing == Families::Created {
+        create_missing_families(&mut versions, options);
+    }
+    let logs = finish_manifest(
+        &mut versions,
+        dir,
+        &resolved,
+        missing,
+        replayed,
+        &statistics,
+    )?;
+    let recovered = Recovered {
+        lock,
+        env,
+        open_files,
+        membership,
+        versions,
+        statistics,
+        logs,
+    };
+    let mut shared = assemble(recovered, options)?;
+    shared.opening.taken = resolved.taken;
+    Ok(shared)
+}
+
+/// Locks the directory. Returns the options to work on it with, whose file system has its files.
+fn claim_directory(
+    dir: &Path,
+    options: &Options,
+    missing: Families,
+) -> Result<(Box<dyn FileLock>, Options, Arc<Reclaiming>)> {
+    let mut options = with_layout(dir, options, missing == Families::LeftOut)?;
+    let lock = prepare_directory(&*options.db.vfs, dir, &options)?;
+    // ORDER: before anything else is read or written, so that all of it is in the locked directory,
+    // also if another one gets its name.
+    let in_locked = in_locked(options.db.vfs, dir, &*lock);
+    let reclaiming = Arc::new(Reclaiming::new(in_locked));
+    options.db.vfs = Arc::clone(&reclaiming) as _;
+    Ok((lock, options, reclaiming))
+}
+
+/// Reads the set of files and the options that are kept, and refuses what cannot be opened. Nothing
+/// is written.
+fn read_state(
+    dir: &Path,
+    options: &Options,
+    missing: Families,
+    statistics: &Arc<Statistics>,
+) -> Result<(VersionSet, Resolved)> {
+    let vfs = &options.db.vfs;
+    let exists = vfs.exists(&FileKind::Current.path(dir))?;
+    let state = match exists {
+        true => Some(RecoveredState::read(&**vfs, dir, options)?),
+        false => None,
+    };
+    let (kept, names) = match &state {
+        Some(state) => (state.kept_options(&**vfs, dir)?, state.family_names()),
+        None => Default::default(),
+    };
+    if missing == Families::Created {
+        kept.refuse_single_levels(options)?;
+    }
+    let resolved = kept.resolve(options, &names)?;
+    let options = &resolved.options;
+    let slow = options.db.slow_operation_micros;
+    let detail = statistics.detail();
+    detail.set(options.db.stats_level, slow, &options.db.clock)?;
+    let (files, counted) = (Arc::clone(vfs), Arc::clone(statistics));
+    let versions = match state {
+        Some(state) => state.into_set(files, dir, options, counted)?,
+        None => VersionSet::create(files, dir, options, counted),
+    };
+    // No name in the directory is ever written again, whatever process left it.
+    let counters = versions.counters();
+    counters.mark_names_used(dir, &files_of(&**vfs, dir)?)?;
+    check_files_exist(&**vfs, dir, &versions)?;
+    // ORDER: before opening writes its first byte.
+    refuse_unreadable_tables(&**vfs, dir, &versions, missing == Families::Created)?;
+    if missing == Families::Created && !mutant!(unknown_pointers_opened) {
+        refuse_unknown_pointers(&**vfs, dir, &versions)?;
+    }
+    Ok((versions, resolved))
+}
+
+/// The files to be opened, of which the file system closes some where the process may have no more.
+fn open_files(env: &JobEnv, membership: &Membership, reclaiming: &Reclaiming) -> Arc<OpenFiles> {
     let shared = membership.parts();
     let open_files = Arc::new(OpenFiles::among(
         &shared.files,
-        Arc::clone(&vfs),
-        dir.to_owned(),
+        Arc::clone(&env.vfs),
+        env.dir.clone(),
         Arc::new(BlockCache::among(&shared.blocks, membership.id())),
     ));
     let kept_open = Arc::downgrade(&open_files);
@@ -239,17 +295,26 @@ fn recover(
         let kept_open = kept_open.upgrade();
         kept_open.is_some_and(|files| files.close_unused(1) > 0)
     });
-    let Replayed { kept, damage } =
-        replay::replay_wals(&mut versions, &env, &open_files, options, &wals)?;
-    // Not before: nothing in those WAL files is for families that are only now created.
-    if missing == Families::Created {
-        create_missing_families(&mut versions, options);
-    }
-    versions.keep_settings(resolved.db, |name| {
+    open_files
+}
+
+/// Switches to a MANIFEST with what was recovered, and removes what is not needed any more.
+fn finish_manifest(
+    versions: &mut VersionSet,
+    dir: &Path,
+    resolved: &Resolved,
+    missing: Families,
+    replayed: Replayed,
+    statistics: &Arc<Statistics>,
+) -> Result<Logs> {
+    let Replayed { kept, damage } = replayed;
+    let options = &resolved.options;
+    let vfs = &*options.db.vfs;
+    versions.keep_settings(resolved.db.clone(), |name| {
         let kept = resolved.families.get(name).cloned();
         kept.unwrap_or_else(|| options.family(name).kept_texts())
     });
-    let wal_number = counters.new_file_number();
+    let wal_number = versions.counters().new_file_number();
     if kept.is_none() {
         versions.advance_logs_in_memory(wal_number);
     }
@@ -265,32 +330,27 @@ fn recover(
         && !mutant!(damaged_wal_deleted)
     {
         let kept = damage.kept.iter().map(|wal| FileKind::Wal(*wal));
-        link_to_lost(&*vfs, dir, &kept.collect::<Vec<_>>())?;
+        link_to_lost(vfs, dir, &kept.collect::<Vec<_>>())?;
     }
     // ORDER: all recovered tables are durable by now, and so are the WAL files that are kept
     // instead. The switch of CURRENT to the new MANIFEST adds the tables, ends the need for older
     // WAL files, and records the options, in one step. After a crash before it, recovery starts
     // from the same state again.
     let started = versions.start_manifest();
-    started.map_err(|e| with_need(e, &versions))?;
-    write_options_file(&versions, dir, &options.db, |name| {
+    started.map_err(|e| with_need(e, versions))?;
+    write_options_file(versions, dir, &options.db, |name| {
         options.family(name).compaction_filter.clone()
     })
-    .map_err(|e| with_need(e, &versions))?;
-    let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
+    .map_err(|e| with_need(e, versions))?;
+    let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(statistics));
     if let Some(damage) = &damage {
         notify!(listeners, wal_damaged(damage));
     }
     let oldest_wal = kept.as_ref().map_or(wal_number, |kept| kept.oldest_wal);
-    remove_leftovers(&*vfs, dir, &versions, oldest_wal, &mut |e| {
+    remove_leftovers(vfs, dir, versions, oldest_wal, &mut |e| {
         notify!(listeners, deletion_failed(e));
     })?;
-
-    let logs = Logs { wal_number, kept };
-    let files = (env, open_files);
-    let mut shared = assemble(lock, options, files, membership, versions, statistics, logs)?;
-    shared.opening.taken = resolved.taken;
-    Ok(shared)
+    Ok(Logs { wal_number, kept })
 }
 
 /// The database's identity, from the MANIFEST, from IDENTITY, or new; both have it afterwards.
@@ -342,66 +402,36 @@ struct Logs {
     kept: Option<KeptMemtables>,
 }
 
-fn assemble(
+/// A database whose files are as they are to be when it runs.
+struct Recovered {
     lock: Box<dyn FileLock>,
-    options: &Options,
-    (env, open_files): (JobEnv, Arc<OpenFiles>),
+    env: JobEnv,
+    open_files: Arc<OpenFiles>,
     membership: Membership,
     versions: VersionSet,
     statistics: Arc<Statistics>,
     logs: Logs,
-) -> Result<Shared> {
-    let Logs { wal_number, kept } = logs;
-    let vfs = Arc::clone(&options.db.vfs);
-    let dir = env.dir.clone();
-    let extended = options.db.extend_wal_files;
-    let wal = WalSet::new(
-        Arc::clone(&vfs),
-        dir.clone(),
-        extended,
-        Arc::clone(&statistics),
-    );
-    let counters = Arc::clone(versions.counters());
+}
+
+/// Memtables that are kept, by family, each with the first WAL file that has operations of it.
+type KeptByFamily = NumberMap<ColumnFamilyId, (Arc<Memtable>, FileNumber)>;
+
+fn assemble(recovered: Recovered, options: &Options) -> Result<Shared> {
+    let Recovered {
+        lock,
+        env,
+        open_files,
+        membership,
+        versions,
+        statistics,
+        logs,
+    } = recovered;
+    let wal_number = logs.wal_number;
     let listeners = Listeners::new(options.db.listeners.clone(), Arc::clone(&statistics));
     listeners.hear_of_slow_operations();
-    let hook = options.db.commit_hook.clone().map(|hook| {
-        let listeners = listeners.clone();
-        let on_poison = move || notify!(listeners, commit_hook_poisoned());
-        Hook::new(hook, Box::new(on_poison))
-    });
-    let mut pipeline =
-        CommitPipeline::new(wal, Arc::clone(&counters), Arc::clone(&statistics), hook);
-    let (kept, mut wals) = match kept {
-        Some(kept) => {
-            pipeline.continue_after(kept.predecessor, kept.end);
-            let memtables = kept.memtables.into_iter();
-            let memtables: NumberMap<_, _> = memtables
-                .map(|(id, memtable)| (id, (memtable, kept.oldest_wal)))
-                .collect();
-            (memtables, VecDeque::from(kept.wals))
-        }
-        None => Default::default(),
-    };
-    wals.push_back(LiveWal {
-        number: wal_number,
-        size: 0,
-    });
-    let started = pipeline.start_first_wal(wal_number);
-    started.map_err(|e| with_need(e, &versions))?;
-
-    let mut families = FamilyMap::new();
-    let mut states = NumberMap::new();
-    for (&id, recovered) in versions.families() {
-        let family_options = Arc::new(options.family(&recovered.name).clone());
-        if family_options.blob_garbage_collection_punch_holes {
-            for (file, _) in recovered.current.physical_blob_files().into_values() {
-                measure_holes(&*vfs, &dir, &file)?;
-            }
-        }
-        let state = family_state(id, recovered, family_options, wal_number, kept.get(&id));
-        families.insert(id, Arc::clone(&state.family));
-        states.insert(id, state);
-    }
+    let (pipeline, kept, wals) =
+        start_pipeline(&env, options, &versions, logs, &statistics, &listeners)?;
+    let (families, states) = families_of(&env, options, &versions, wal_number, &kept)?;
     let state = State {
         families: states,
         wals,
@@ -414,7 +444,7 @@ fn assemble(
         recent_writes: RecentWrites::default(),
         idle: Idle::default(),
         warm_up_due: false,
-        turn: crate::ColumnFamilyId::DEFAULT,
+        turn: ColumnFamilyId::DEFAULT,
     };
     invariant!(
         state.current_wal() == wal_number && state.oldest_log_needed(None) <= wal_number,
@@ -434,6 +464,7 @@ fn assemble(
     admission.add_filled(full.map(|(id, _)| *id));
     let signals = Arc::new(Signals::of(&membership));
     let obsolete = Arc::clone(versions.obsolete());
+    let lifecycle = Lifecycle::open(&env.dir);
     Ok(Shared {
         files: Files::new(env, open_files, obsolete, &statistics, lock),
         failure: BackgroundFailure::none(Arc::clone(&signals), listeners.clone()),
@@ -450,12 +481,79 @@ fn assemble(
         },
         pins: Pins::default(),
         families: ArcSwap::from_pointee(families),
-        counters,
+        counters: Arc::clone(versions.counters()),
         pipeline,
         versions: Mutex::new(versions),
         state: Mutex::new(state),
         signals,
         admission,
-        lifecycle: Lifecycle::open(&dir),
+        lifecycle,
     })
+}
+
+/// Starts the first WAL file, after those that are kept. Returns their memtables, and all files.
+fn start_pipeline(
+    env: &JobEnv,
+    options: &Options,
+    versions: &VersionSet,
+    logs: Logs,
+    statistics: &Arc<Statistics>,
+    listeners: &Listeners,
+) -> Result<(CommitPipeline, KeptByFamily, VecDeque<LiveWal>)> {
+    let Logs { wal_number, kept } = logs;
+    let wal = WalSet::new(
+        Arc::clone(&env.vfs),
+        env.dir.clone(),
+        options.db.extend_wal_files,
+        Arc::clone(statistics),
+    );
+    let hook = options.db.commit_hook.clone().map(|hook| {
+        let listeners = listeners.clone();
+        let on_poison = move || notify!(listeners, commit_hook_poisoned());
+        Hook::new(hook, Box::new(on_poison))
+    });
+    let counters = Arc::clone(versions.counters());
+    let mut pipeline = CommitPipeline::new(wal, counters, Arc::clone(statistics), hook);
+    let (kept, mut wals) = match kept {
+        Some(kept) => {
+            pipeline.continue_after(kept.predecessor, kept.end);
+            let memtables = kept.memtables.into_iter();
+            let memtables: KeptByFamily = memtables
+                .map(|(id, memtable)| (id, (memtable, kept.oldest_wal)))
+                .collect();
+            (memtables, VecDeque::from(kept.wals))
+        }
+        None => Default::default(),
+    };
+    wals.push_back(LiveWal {
+        number: wal_number,
+        size: 0,
+    });
+    let started = pipeline.start_first_wal(wal_number);
+    started.map_err(|e| with_need(e, versions))?;
+    Ok((pipeline, kept, wals))
+}
+
+/// The families, for readers and for jobs.
+fn families_of(
+    env: &JobEnv,
+    options: &Options,
+    versions: &VersionSet,
+    wal_number: FileNumber,
+    kept: &KeptByFamily,
+) -> Result<(FamilyMap, NumberMap<ColumnFamilyId, FamilyState>)> {
+    let mut families = FamilyMap::new();
+    let mut states = NumberMap::new();
+    for (&id, recovered) in versions.families() {
+        let family_options = Arc::new(options.family(&recovered.name).clone());
+        if family_options.blob_garbage_collection_punch_holes {
+            for (file, _) in recovered.current.physical_blob_files().into_values() {
+                measure_holes(&*env.vfs, &env.dir, &file)?;
+            }
+        }
+        let state = family_state(id, recovered, family_options, wal_number, kept.get(&id));
+        families.insert(id, Arc::clone(&state.family));
+        states.insert(id, state);
+    }
+    Ok((families, states))
 }
