@@ -4,10 +4,11 @@
 //! properties follow in [`TableWriter::finish`]. Nothing names the file before that returns, so an
 //! error leaves a file that is never opened; the caller drops the writer and removes the file.
 
+mod finish;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{META_PROPERTIES, META_RANGE_DEL};
 use crate::collector::{CollectedReport, Collectors, TableContent};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
@@ -18,17 +19,14 @@ use crate::format::pointers::each_pointer;
 use crate::format::prefix::PrefixExtractor;
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::sequence_times::SequenceTimes;
-use crate::format::unique_id::{UniqueId, unique_id};
+use crate::format::unique_id::UniqueId;
 use crate::format::{BlobFileNumber, ColumnFamilyId, CompressionType, FileNumber, SequenceNumber};
-use crate::sorting;
 use crate::table::block::builder::BlockBuilder;
-use crate::table::filter::{self, FilterBuilder};
-use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
+use crate::table::filter::FilterBuilder;
 use crate::table::index::IndexBuilder;
 use crate::table::liveness::LivenessBlock;
-use crate::table::output::{CHECKSUM, Output};
+use crate::table::output::Output;
 use crate::table::prefix_run::PrefixRun;
-use crate::table::properties::{PropertiesBuilder, name};
 use crate::vfs::WritableFile;
 
 /// A block that is this full (in percent) is closed if the next entry would exceed its size.
@@ -307,134 +305,6 @@ impl TableWriter {
         self.num_entries == 0 && self.tombstones.is_empty()
     }
 
-    /// Writes the rest and makes the file durable. The caller syncs its name.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if [`TableWriter::is_empty`]: a version cannot have a table without keys.
-    pub fn finish(mut self) -> Result<TableSummary> {
-        if self.is_empty() {
-            return Err(Error::invalid_argument("table without entries").in_file(&self.output.path));
-        }
-        self.finish_block(None)?;
-        let order = self.options.comparator.clone();
-        sorting::sort_by(&mut self.tombstones, |a, b| {
-            order
-                .compare_user(&a.start, &b.start)
-                .then(b.sequence.cmp(&a.sequence))
-                .then_with(|| order.compare_user(&a.end, &b.end))
-        });
-        self.tombstones.dedup();
-        for i in 0..self.tombstones.len() {
-            if let Some(t) = self.tombstones.get(i) {
-                let (sequence, key_len, end_len) = (t.sequence, t.start.len() + 8, t.end.len());
-                self.count(sequence, key_len, end_len);
-            }
-        }
-        invariant!(
-            self.smallest_seq <= self.largest_seq,
-            "a table with operations has none"
-        );
-        invariant!(
-            self.num_deletions + self.num_merge_operands <= self.num_entries,
-            "a table has {} entries, and {} deletions and operands",
-            self.num_entries,
-            self.num_deletions + self.num_merge_operands
-        );
-        let points = (std::mem::take(&mut self.first_key), self.last_key.clone());
-        let (smallest, largest) = bounds(points, &self.tombstones, &self.options.comparator);
-        self.liveness.sort();
-        let blob_refs = self.liveness.totals();
-
-        let data_size = self.output.position();
-        let mut properties = PropertiesBuilder::default();
-        let mut metaindex = BlockBuilder::new(1);
-        // Metaindex entries are added by name: the filter's, then `rocksdb.properties`, then
-        // `rocksdb.range_del`. The order of the blocks in the file is free.
-        let mut range_del = None;
-        properties.number(
-            name::NUM_FILTER_ENTRIES,
-            self.filter.as_ref().map_or(0, |f| f.len()) as u64,
-        );
-        let mut filter_size = 0;
-        if let Some(block) = self.filter.take().and_then(FilterBuilder::finish) {
-            let handle = self.output.block(&block, CompressionType::None)?;
-            metaindex.add(filter::META_KEY, &encoded(handle));
-            properties.bytes(name::FILTER_POLICY, filter::POLICY_NAME);
-            filter_size = handle.size;
-        }
-        let index = std::mem::take(&mut self.index);
-        let (user_keys, num_data_blocks) = (index.user_keys(), index.len());
-        let index_block = index.finish();
-        let index = self.output.block(&index_block, self.options.compression)?;
-        if !self.tombstones.is_empty() {
-            let mut block = BlockBuilder::new(1);
-            for t in &self.tombstones {
-                let key = internal_key(&t.start, t.sequence, ValueType::RangeDeletion as u8);
-                block.add(&key, &t.end);
-            }
-            range_del = Some(self.output.block(block.finish(), CompressionType::None)?);
-        }
-        if !self.liveness.is_empty() {
-            let handle = self
-                .output
-                .block(&self.liveness.encode(), self.options.compression)?;
-            properties.bytes(name::LIVENESS, encoded(handle));
-            properties.number(
-                name::LIVENESS_COUNT,
-                blob_refs.iter().map(|r| r.count).sum(),
-            );
-            properties.number(
-                name::LIVENESS_BYTES,
-                blob_refs.iter().map(|r| r.bytes).sum(),
-            );
-        }
-        properties.number(name::DATA_SIZE, data_size);
-        properties.number(name::FILTER_SIZE, filter_size);
-        properties.number(
-            name::INDEX_SIZE,
-            (index_block.len() + BLOCK_TRAILER_LEN) as u64,
-        );
-        properties.number(name::INDEX_KEY_IS_USER_KEY, u64::from(user_keys));
-        properties.number(name::NUM_DATA_BLOCKS, num_data_blocks as u64);
-        self.describe(&mut properties);
-        let properties = self
-            .output
-            .block(&properties.finish(), CompressionType::None)?;
-        metaindex.add(META_PROPERTIES, &encoded(properties));
-        if let Some(handle) = range_del {
-            metaindex.add(META_RANGE_DEL, &encoded(handle));
-        }
-        let metaindex = self
-            .output
-            .block(metaindex.finish(), CompressionType::None)?;
-        Footer::encode_v5(&mut self.output.buffer, CHECKSUM, metaindex, index);
-        self.output.drain()?;
-        // ORDER: the table is durable before any version edit names it.
-        if !mutant!(table_sync_left_out) {
-            self.output.sync()?;
-        }
-        Ok(TableSummary {
-            file_size: self.output.position(),
-            smallest,
-            largest,
-            smallest_seq: self.smallest_seq,
-            largest_seq: self.largest_seq,
-            num_entries: self.num_entries,
-            num_deletions: self.num_deletions,
-            num_range_deletions: self.tombstones.len() as u64,
-            raw_key_size: self.raw_key_size,
-            raw_value_size: self.raw_value_size,
-            unique_id: self.unique_id(),
-            blob_refs,
-        })
-    }
-
-    fn unique_id(&self) -> Option<UniqueId> {
-        let o = &self.options;
-        let (db, session) = (o.db_id.as_bytes(), o.db_session_id.as_bytes());
-        unique_id(db, session, o.file_number)
-    }
-
     fn count(&mut self, sequence: SequenceNumber, key_len: usize, value_len: usize) {
         self.smallest_seq = self.smallest_seq.min(sequence);
         self.largest_seq = self.largest_seq.max(sequence);
@@ -469,60 +339,21 @@ impl TableWriter {
         } else {
             self.options.comparator.shorten_successor(&mut separator);
         }
+        invariant!(
+            self.is_between_blocks(&separator, next),
+            "the separator of a data block is not between its last key and the next one"
+        );
         self.index.add(&separator, handle);
         self.data.reset();
         self.run.end_block();
         Ok(())
     }
 
-    /// The properties that do not depend on how entries were divided into blocks.
-    fn describe(&self, p: &mut PropertiesBuilder) {
-        let o = &self.options;
-        let range_deletions = self.tombstones.len() as u64;
-        p.number(name::NUM_ENTRIES, self.num_entries + range_deletions);
-        p.number(name::DELETED_KEYS, self.num_deletions + range_deletions);
-        p.number(name::NUM_RANGE_DELETIONS, range_deletions);
-        p.number(name::MERGE_OPERANDS, self.num_merge_operands);
-        p.number(name::RAW_KEY_SIZE, self.raw_key_size);
-        p.number(name::RAW_VALUE_SIZE, self.raw_value_size);
-        p.bytes(name::INDEX_TYPE, 0u32.to_le_bytes());
-        p.number(name::INDEX_DELTA_ENCODED, 1);
-        p.bytes(name::WHOLE_KEY_FILTERING, "1");
-        let extractor = self.options.prefix_extractor.as_deref();
-        p.bytes(
-            name::PREFIX_FILTERING,
-            if extractor.is_some() { "1" } else { "0" },
-        );
-        p.number(name::COLUMN_FAMILY_ID, u64::from(o.family.id.0));
-        p.bytes(name::COLUMN_FAMILY_NAME, o.family.name.as_str());
-        p.bytes(name::COMPARATOR, o.comparator.user().name());
-        let operator = o.family.merge_operator.as_deref();
-        p.bytes(name::MERGE_OPERATOR, operator.unwrap_or("nullptr"));
-        let extractor = extractor.map_or("nullptr", |extractor| extractor.name());
-        p.bytes(name::PREFIX_EXTRACTOR, extractor);
-        p.bytes(name::COLLECTORS, self.collector_names.as_str());
-        p.collected(&self.collected);
-        p.bytes(name::COMPRESSION, o.compression.property_name());
-        // RocksDB's text for its default options; nothing reads it back.
-        p.bytes(
-            name::COMPRESSION_OPTIONS,
-            "window_bits=-14; level=32767; strategy=0; max_dict_bytes=0; \
-             zstd_max_train_bytes=0; enabled=0; max_dict_buffer_bytes=0; \
-             use_zstd_dict_trainer=1; ",
-        );
-        p.bytes(name::DB_ID, o.db_id.as_str());
-        p.bytes(name::DB_SESSION_ID, o.db_session_id.as_str());
-        p.bytes(name::HOST_ID, "");
-        p.number(name::ORIGINAL_FILE_NUMBER, o.file_number.0);
-        p.number(name::CREATION_TIME, o.creation_time);
-        p.number(name::FILE_CREATION_TIME, o.creation_time);
-        p.number(name::OLDEST_KEY_TIME, 0);
-        if !self.times.is_empty() {
-            p.bytes(name::SEQUENCE_TIMES, self.times.as_slice());
-        }
-        p.number(name::FIXED_KEY_LEN, 0);
-        // Not the footer's version: RocksDB writes 0 here, the one for "newest".
-        p.number(name::FORMAT_VERSION, 0);
+    /// Whether a separator follows the last key, or is it, and is before the next.
+    fn is_between_blocks(&self, separator: &[u8], next: Option<&[u8]>) -> bool {
+        let order = &self.options.comparator;
+        order.compare(&self.last_key, separator).is_le()
+            && next.is_none_or(|next| order.compare(separator, next).is_lt())
     }
 }
 
@@ -546,10 +377,4 @@ pub fn bounds(
         }
     }
     (smallest, largest)
-}
-
-fn encoded(handle: BlockHandle) -> Vec<u8> {
-    let mut out = Vec::new();
-    handle.encode(&mut out);
-    out
 }
