@@ -140,6 +140,10 @@ impl BlockCache {
         if self.capacity() == 0 {
             return;
         }
+        invariant!(
+            !block.is_empty(),
+            "a block of nothing at {offset} of file {file} is cached"
+        );
         let file = if mutant!(cache_confuses_files) {
             FileNumber(file.0 & !1)
         } else {

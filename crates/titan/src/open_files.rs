@@ -154,6 +154,11 @@ impl OpenFiles {
             };
             TableReader::open(file, &path, options)
         })?;
+        invariant!(
+            table.number() == number,
+            "table {} is kept as table {number}",
+            table.number()
+        );
         if is_new {
             self.kept.opened();
         }
@@ -236,25 +241,42 @@ impl OpenFiles {
 
 impl BlobReaders for OpenFiles {
     fn reader(&self, number: BlobFileNumber) -> Result<Arc<BlobFileReader>> {
-        self.get_or_open(number.0, || {
+        let reader = self.get_or_open(number.0, || {
             let path = FileKind::Blob(number).path(&self.dir);
             let file = open_live(&*self.vfs, &path, Access::Random)?;
             BlobFileReader::open(file, &path, number)
-        })
+        })?;
+        invariant!(
+            reader.number() == number,
+            "blob file {} is kept as blob file {number}",
+            reader.number()
+        );
+        Ok(reader)
     }
 
     fn map(&self, number: FileNumber) -> Result<Arc<RelocationMap>> {
-        self.get_or_open(number.0, || {
+        let map = self.get_or_open(number.0, || {
             let path = FileKind::BlobMap(number).path(&self.dir);
             let file = open_live(&*self.vfs, &path, Access::Random)?;
             RelocationMap::open(file, &path, number, Arc::clone(&self.block_cache))
-        })
+        })?;
+        invariant!(
+            map.number() == number,
+            "relocation map {} is kept as relocation map {number}",
+            map.number()
+        );
+        Ok(map)
     }
 }
 
 impl Drop for OpenFiles {
     fn drop(&mut self) {
         self.kept.remove_all_of(self.database);
+        invariant!(
+            self.len() == 0,
+            "{} files of a closed database are kept open",
+            self.len()
+        );
     }
 }
 

@@ -254,6 +254,7 @@ impl WriteBatch {
     /// Takes the content out without leaving memory for another one: the caller may do nothing with
     /// the emptied batch but put another one in its place.
     pub(crate) fn lend(&mut self) -> WriteBatch {
+        invariant!(!self.is_lent(), "the content of a batch is taken out twice");
         WriteBatch {
             data: std::mem::take(&mut self.data),
             opening: self.opening.take(),
@@ -328,9 +329,18 @@ impl WriteBatch {
             count,
             opening,
         } = self.take_save_point()?;
+        invariant!(
+            (HEADER_SIZE..=self.data.len()).contains(&size) && count <= self.count(),
+            "a save point has {count} operations, and the batch after it {}",
+            self.count()
+        );
         self.data.truncate(size);
         self.set_count(count);
         self.opening = opening;
+        invariant!(
+            BatchView::parse(&self.data).is_ok_and(|batch| batch.validate().is_ok()),
+            "a save point was not between two operations"
+        );
         Ok(())
     }
 
@@ -411,6 +421,7 @@ impl WriteBatch {
         }
         self.opening = opening;
 
+        let end = self.data.len() + size;
         self.data.reserve(size);
         match family {
             Some(cf) => {
@@ -423,6 +434,11 @@ impl WriteBatch {
             put_varint(&mut self.data, field.len() as u64);
             self.data.extend_from_slice(field);
         }
+        invariant!(
+            self.data.len() == end,
+            "an operation of {size} bytes ends at {}, not at {end}",
+            self.data.len()
+        );
         Ok(())
     }
 

@@ -27,6 +27,11 @@ pub(super) fn encode(records: &[MovedRecord], out: &mut Vec<u8>) -> u64 {
         .first()
         .copied()
         .unwrap_or(MovedRecord { offset: 0, to: 0 });
+    invariant!(
+        (1..=CHUNK_RECORDS).contains(&records.len()),
+        "a chunk of a relocation map has {} records",
+        records.len()
+    );
     put_varint(out, records.len() as u64);
     put_varint(out, first.offset);
     put_varint(out, first.to);

@@ -56,6 +56,11 @@ impl RelocationBuilder {
         self.files.get_or_default(logical).push(record);
     }
 
+    /// Records added.
+    pub(crate) fn len(&self) -> usize {
+        self.files.values().map(Vec::len).sum()
+    }
+
     /// The logical files added, ascending.
     pub(crate) fn logical_files(&self) -> Vec<BlobFileNumber> {
         self.files.keys().copied().collect()
@@ -78,6 +83,10 @@ impl RelocationBuilder {
             .values_mut()
             .for_each(|records| records.sort_unstable());
         for (logical, records) in &self.files {
+            invariant!(
+                durable: records.is_sorted_by(|a, b| a.offset < b.offset),
+                "two records of blob file {logical} that were moved have one offset"
+            )?;
             put_varint(&mut index, logical.0);
             put_varint(&mut index, records.len().div_ceil(CHUNK_RECORDS) as u64);
             for chunk in records.chunks(CHUNK_RECORDS) {

@@ -73,7 +73,9 @@ impl ValueFile {
     pub(crate) fn append(&mut self, piece: &[u8]) -> Result<()> {
         let len = self.len.saturating_add(piece.len() as u64);
         if len > MAX_VALUE {
-            return Err(Error::invalid_argument("a value is limited to 4 GiB less a byte"));
+            return Err(Error::invalid_argument(
+                "a value is limited to 4 GiB less a byte",
+            ));
         }
         self.checksum.add(piece);
         self.len = len;
@@ -96,6 +98,13 @@ impl ValueFile {
     /// the directory is synced. Returns the pointer to the value.
     pub(crate) fn finish(mut self) -> Result<(BlobIndex, BlobFileSummary)> {
         let header = RecordHeader::with(self.key_len, self.len, self.checksum);
+        let front = FileHeader::LEN + RecordHeader::LEN + self.key_len;
+        invariant!(
+            durable: self.output.position() == front as u64 + self.len,
+            "a value of {} bytes ends at {} of its file",
+            self.len,
+            self.output.position()
+        )?;
         let total_bytes = self.output.position() - FileHeader::LEN as u64;
         self.output.put(&FileFooter { count: 1 }.encode())?;
         let record_header = FileHeader::LEN..FileHeader::LEN + RecordHeader::LEN;
@@ -113,7 +122,7 @@ impl ValueFile {
         }
         let index = BlobIndex {
             file: self.number,
-            offset: (FileHeader::LEN + RecordHeader::LEN + self.key_len) as u64,
+            offset: front as u64,
             size: self.len,
             compression: CompressionType::None,
         };

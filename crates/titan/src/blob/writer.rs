@@ -207,6 +207,11 @@ impl BlobFileWriter {
             return Err(e);
         }
         let total_bytes = self.output.position() - FileHeader::LEN as u64;
+        invariant!(
+            total_bytes >= self.count * RecordHeader::LEN as u64,
+            "{} blob records take {total_bytes} bytes",
+            self.count
+        );
         self.output
             .put(&FileFooter { count: self.count }.encode())?;
         self.output.flush()?;

@@ -182,10 +182,28 @@ fn copy(
             moved.add(record.logical, MovedRecord { offset, to });
         }
     }
-    match writer {
-        Some(writer) => Ok(Some((writer.finish()?, moved))),
-        None => Ok(None),
-    }
+    let live = || sources.iter().map(Source::live);
+    invariant!(
+        live().map(|(records, _)| records).sum::<usize>() == moved.len(),
+        "a collection has copied {} records, and others were live",
+        moved.len()
+    );
+    let Some(writer) = writer else {
+        return Ok(None);
+    };
+    let summary = writer.finish()?;
+    invariant!(
+        summary.count == moved.len() as u64,
+        "a collection has written {} records, and knows of {}",
+        summary.count,
+        moved.len()
+    );
+    invariant!(
+        summary.total_bytes >= total(live().map(|(_, bytes)| bytes)),
+        "a collection has written {} bytes, and more were live",
+        summary.total_bytes
+    );
+    Ok(Some((summary, moved)))
 }
 
 /// The source with the smallest key.

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use super::live::LiveRecord;
 use crate::blob::{BlobFileWriter, BlobReaders, RawRecord};
 use crate::error::Result;
-use crate::format::BlobFileNumber;
 use crate::format::blob_index::BLOB_RECORD_HEADER_LEN;
 use crate::format::file_name::FileKind;
+use crate::format::{BlobFileNumber, total};
 use crate::open_files::OpenFiles;
 
 /// Bytes that the windows of all sources of a collection take together.
@@ -152,6 +152,12 @@ impl<'a> Source<'a> {
     /// The physical file.
     pub(super) fn file(&self) -> BlobFileNumber {
         self.number
+    }
+
+    /// The number of its records, and their bytes.
+    pub(super) fn live(&self) -> (usize, u64) {
+        let bytes = self.records.iter().map(LiveRecord::len);
+        (self.records.len(), total(bytes))
     }
 
     /// Bytes read from the file so far.

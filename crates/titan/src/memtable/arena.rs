@@ -101,10 +101,15 @@ impl Arena {
     #[inline]
     pub(super) fn allocate(&self, size: usize) -> NonNull<u8> {
         let size = size.next_multiple_of(ALIGN);
-        match self.current().try_take(size) {
+        let piece = match self.current().try_take(size) {
             Some(piece) => piece,
             None => self.allocate_chunk(size),
-        }
+        };
+        invariant!(
+            piece.as_ptr().addr().is_multiple_of(ALIGN),
+            "a piece of {size} bytes is not aligned"
+        );
+        piece
     }
 
     /// Bytes obtained from the system, whether handed out yet or not.

@@ -105,6 +105,10 @@ impl Memtable {
         if user_key.len() > MAX_LEN - TRAILER_LEN || value.len() > MAX_LEN {
             return Err(Error::invalid_argument("key or value of 4 GiB or more"));
         }
+        invariant!(
+            !self.has_refused(),
+            "operation {sequence} is added to a memtable that has refused some"
+        );
         if value_type == ValueType::RangeDeletion {
             if self.comparator().compare_user(user_key, value).is_ge() {
                 return Ok(());
@@ -194,6 +198,11 @@ impl Memtable {
     /// Nothing more may be added. Entries cannot be removed, so readers and flushes skip them by
     /// [`Memtable::accepted_to`]. Must be called before any later number is published.
     pub(crate) fn refuse_after(&self, last: SequenceNumber) {
+        invariant!(
+            last <= self.accepted_to(),
+            "operations up to {last} are accepted again, after those from {} on were refused",
+            self.accepted_to()
+        );
         self.accepted_to.store(last.0, Ordering::Release);
     }
 
@@ -291,6 +300,12 @@ impl Memtable {
     /// Notes an estimate: the bytes found, from how many on it should be flushed, and the number of
     /// operations at which the next estimate is due.
     pub(crate) fn note_shadowed(&self, bytes: u64, enough: u64, start: EstimateStart, next: u64) {
+        invariant!(
+            start.entries <= self.num_entries() && start.ranges <= self.tombstones.len(),
+            "an estimate began with {} operations of {}",
+            start.entries,
+            self.num_entries()
+        );
         self.shadowed.note(bytes, enough, start.ranges, next);
     }
 

@@ -60,6 +60,11 @@ impl TombstoneSet {
             false => keys + 2 * size_of::<RangeTombstone>(),
         };
         let mut written = self.written.lock();
+        invariant!(
+            self.count.load(Ordering::Relaxed) == written.len() as u64,
+            "readers know of another number of tombstones than {}",
+            written.len()
+        );
         written.push(tombstone);
         self.memory.fetch_add(bytes as u64, Ordering::Relaxed);
         self.count.store(written.len() as u64, Ordering::Release);
@@ -79,7 +84,9 @@ impl TombstoneSet {
         }
         // Under the lock, so that one of several readers sorts and the others find its result.
         let written = self.written.lock();
+        let before = count;
         let count = written.len() as u64;
+        invariant!(before <= count, "of {before} tombstones, {count} are left");
         if let Some(current) = self.cached(count) {
             return current;
         }

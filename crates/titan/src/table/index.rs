@@ -283,6 +283,13 @@ pub(super) struct IndexBuilder {
 impl IndexBuilder {
     /// Adds a block with its separator, an internal key.
     pub(super) fn add(&mut self, separator: &[u8], handle: BlockHandle) {
+        invariant!(
+            self.entries.last().is_none_or(|(_, last)| {
+                last.offset + last.size + BLOCK_TRAILER_LEN as u64 <= handle.offset
+            }),
+            "a data block at {} begins before the end of the one before it",
+            handle.offset
+        );
         self.keys.extend_from_slice(separator);
         self.entries.push((self.keys.len(), handle));
     }

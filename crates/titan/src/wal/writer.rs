@@ -87,12 +87,23 @@ impl LogWriter {
         self.buffer.shrink_to(BUFFER_KEPT);
         result.map_err(|e| self.fail(e, Left::PartOfRecord))?;
         self.file_size += framed;
+        invariant!(
+            self.file_size % BLOCK_SIZE as u64 == (self.block_offset % BLOCK_SIZE) as u64,
+            "a log of {} bytes continues at {} of a block",
+            self.file_size,
+            self.block_offset
+        );
         Ok(())
     }
 
     /// Makes all records durable.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
+        invariant!(
+            self.buffer.is_empty(),
+            "a sync leaves out {} bytes of records that were prepared",
+            self.buffer.len()
+        );
         // ORDER: a failed sync is never retried on the same file; the kernel may have dropped
         // the pages, so a second one would succeed without having written them.
         self.file.sync().map_err(|e| {
@@ -150,6 +161,10 @@ impl LogWriter {
 
     fn fail(&mut self, error: Error, left: Left) -> Error {
         let error = error.in_file(&self.path);
+        invariant!(
+            self.failure.is_none(),
+            "a log that has failed was written to: {error}"
+        );
         self.failure = Some(Failure {
             error: error.clone(),
             left,
@@ -205,7 +220,16 @@ impl LogWriter {
             self.block_offset += HEADER_SIZE + length;
             remaining -= length;
             first = false;
+            invariant!(
+                self.block_offset <= BLOCK_SIZE,
+                "a record goes to {} of a block",
+                self.block_offset
+            );
             if last {
+                invariant!(
+                    part.is_empty() && parts.all(<[u8]>::is_empty),
+                    "a record lacks the end of what it consists of"
+                );
                 return;
             }
         }

@@ -86,6 +86,11 @@ pub struct TableReader {
 }
 
 impl TableReader {
+    /// The file's number.
+    pub(crate) fn number(&self) -> FileNumber {
+        self.options.identity.number
+    }
+
     /// The first entry at or after `seek_key`, an internal key, if it has the same user key: the
     /// filter is asked first. `fill_cache` says whether a block that had to be read from the file
     /// goes to the cache.
