@@ -1,7 +1,7 @@
 //! Numbers that are handed out once: of regions, of their peers, and those that clients ask for.
 
 use parking_lot::Mutex;
-use titan::Db;
+use titan::{Db, invariant};
 
 use super::numbers;
 use crate::error::Result;
@@ -53,6 +53,12 @@ impl Ids {
             numbers::set(&self.db, KEY, reserved)?;
             state.reserved = reserved;
         }
+        invariant!(
+            state.next < state.reserved,
+            "{} is handed out, and the disk knows of those before {}",
+            state.next,
+            state.reserved
+        );
         let id = state.next;
         state.next += 1;
         Ok(id)

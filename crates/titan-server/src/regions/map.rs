@@ -224,6 +224,10 @@ impl RegionMap {
             version,
             ..region.clone()
         });
+        invariant!(
+            durable: is_whole(&region, &parts),
+            "the parts of region {id} are not the region"
+        )?;
         // ORDER: on disk before any client can learn of the parts.
         family_put(&self.db, &self.family, &parts)?;
         let mut state = self.state.write();
@@ -234,6 +238,12 @@ impl RegionMap {
         invariant!(
             covers_all(state.by_start.values().map(|entry| &entry.region)),
             "the regions do not cover all keys"
+        );
+        invariant!(
+            state.starts.len() == state.by_start.len(),
+            "{} regions have numbers, and {} have keys",
+            state.starts.len(),
+            state.by_start.len()
         );
         Ok(Some(parts))
     }
@@ -252,6 +262,14 @@ fn family_put(db: &Db, family: &ColumnFamily, regions: &[Region]) -> Result<()> 
         batch.put(family, region.id.to_be_bytes(), value)?;
     }
     Ok(db.write(batch, &WriteOptions::synced())?)
+}
+
+/// Returns true if `parts`, in the order of their keys, are the region without gaps or overlaps.
+fn is_whole(region: &Region, parts: &[Region]) -> bool {
+    let ends_are_same = parts.first().map(|part| &part.start) == Some(&region.start)
+        && parts.last().map(|part| &part.end) == Some(&region.end);
+    ends_are_same
+        && parts.is_sorted_by(|part, next| part.end == next.start && !next.start.is_empty())
 }
 
 /// Returns true if regions in the order of their keys cover all keys without overlaps.

@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use http::Request;
 use http_body::{Body as _, Frame, SizeHint};
+use titan::invariant;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
@@ -68,6 +69,10 @@ impl Arriving {
 
     /// The bytes of messages that have arrived in part.
     pub(crate) fn bytes(&self) -> usize {
+        invariant!(
+            self.permits.available_permits() <= self.all,
+            "messages have given back more permits than they took"
+        );
         (self.all - self.permits.available_permits()) * PERMIT_BYTES
     }
 
@@ -210,6 +215,10 @@ impl Counted {
                 }
             }
         }
+        invariant!(
+            self.held.as_ref().map(OwnedSemaphorePermit::num_permits) == Some(wanted),
+            "a message that arrives has another number of permits than {wanted}"
+        );
         true
     }
 }
