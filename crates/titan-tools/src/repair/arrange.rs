@@ -18,7 +18,7 @@ use titan::internals::range_del::FragmentedTombstones;
 use titan::internals::table::{TableIterOptions, TableReader, TableReaderOptions};
 use titan::internals::version::within;
 use titan::vfs::Access;
-use titan::{ColumnFamilyId, Result};
+use titan::{ColumnFamilyId, Result, invariant};
 
 use super::state::Repair;
 use super::table::Placed;
@@ -82,6 +82,10 @@ impl Repair<'_> {
                 _ => self.merge(id, group, last_level)?,
             }
         }
+        invariant!(
+            is_ordered(&self.placed, id, order),
+            "tables of family {id} cannot be at the levels to which a repair assigns them"
+        );
         Ok(())
     }
 
@@ -158,6 +162,17 @@ fn merge_into(merged: &mut MergingIterator, writer: &mut OutputWriter) -> Result
         merged.next()?;
     }
     writer.finish()
+}
+
+/// Whether in a family no two tables of a level share keys, and each of level 0 is newer than the
+/// next.
+fn is_ordered(placed: &[Placed], id: ColumnFamilyId, order: &InternalKeyComparator) -> bool {
+    let own = || placed.iter().filter(|placed| placed.family == id);
+    let level0: Vec<_> = own().filter(|placed| placed.level == Some(0)).collect();
+    let mut below: Vec<_> = own().filter(|placed| placed.level != Some(0)).collect();
+    below.sort_by(|a, b| order.compare(&a.meta.smallest, &b.meta.smallest));
+    level0.is_sorted_by(|newer, older| newer.is_newer_than(older))
+        && below.is_sorted_by(|one, next| !one.meets(next, order))
 }
 
 /// Groups tables that share keys, directly or through others.
