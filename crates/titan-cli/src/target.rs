@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use titan::{ColumnFamily, Db, Error, Result};
+use titan::{ColumnFamily, Db, Error, Options, Result};
 
 use crate::global::Global;
 use crate::open::{self, Access};
@@ -29,7 +29,7 @@ impl<'a> Target<'a> {
         force: bool,
         global: &'a Global,
     ) -> Result<Self> {
-        let had_database = has_database(path, global)?;
+        let had_database = has_database(path);
         let db = open::open(path, global, Access::Create)?;
         // Another process may have made one meanwhile.
         let had_database = had_database || db.latest_sequence_number().0 > 0;
@@ -82,11 +82,9 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether there is a database already.
-fn has_database(path: &Path, global: &Global) -> Result<bool> {
-    match Db::list_column_families(path, &config::options(global)?) {
-        Ok(_) => Ok(true),
-        Err(e) if e.is_not_found() => Ok(false),
-        Err(e) => Err(e),
-    }
+/// Whether there is a database already, perhaps one that cannot be opened. The configuration, which
+/// may come from a pipe, is left to the opening.
+fn has_database(path: &Path) -> bool {
+    let listed = Db::list_column_families(path, &Options::default());
+    !listed.is_err_and(|e| e.is_not_found())
 }
