@@ -70,10 +70,11 @@ impl fmt::Debug for AnswerRoom<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockedKey {
-    /// The present value, if the request asks for values.
+    /// The present value, if the request asks for values, or the key was locked after a conflict:
+    /// its owner has read an older one.
     pub value: Option<Bytes>,
     /// True if the key has a value; `None` if the request asks neither for values nor for
-    /// existence.
+    /// existence, and there was no conflict.
     pub exists: Option<bool>,
     /// False for a key without a value that a request for existing ones left alone.
     pub is_locked: bool,
@@ -247,7 +248,8 @@ fn state(
         is_locked: true,
         conflict: lockable.conflict,
     };
-    if !request.return_values && !demands.existence && !demands.only_existing && !is_absent {
+    let returns_value = request.return_values || lockable.conflict.is_some();
+    if !returns_value && !demands.existence && !demands.only_existing && !is_absent {
         return Ok(state);
     }
     let value = present_value(core, key)?;
@@ -257,7 +259,7 @@ fn state(
     }
     state.exists = Some(value.is_some());
     state.is_locked = value.is_some() || !demands.only_existing;
-    if request.return_values {
+    if returns_value {
         state.value = value.map(|value| value.fetch()).transpose()?;
     }
     Ok(state)
