@@ -147,16 +147,10 @@ impl Work<'_> {
         }
     }
 
-    /// Fails for a key or value beyond the limits.
-    pub(crate) fn check_sizes(&self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        let limits = &self.node.limits;
-        if key.len() > limits.key_bytes {
-            let (len, limit) = (key.len(), limits.key_bytes);
-            let reason = format!("key of {len} bytes is too large: the limit is {limit}");
-            return Err(Failure::abort(reason));
-        }
-        if value.len() > limits.value_bytes {
-            let (len, limit) = (value.len(), limits.value_bytes);
+    /// Fails for a value beyond the limit.
+    pub(crate) fn check_value(&self, value: &[u8]) -> Result<(), Failure> {
+        let (len, limit) = (value.len(), self.node.limits.value_bytes);
+        if len > limit {
             let reason = format!("value of {len} bytes is too large: the limit is {limit}");
             return Err(Failure::too_large(reason, len));
         }

@@ -25,13 +25,13 @@ impl Call for PessimisticLockRequest {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         let keys: Vec<&Bytes> = self.mutations.iter().map(|m| &m.key).collect();
         within.keys(&keys)?;
+        within.any_keys([&self.primary_lock])?;
         work.check_room(self.context.as_ref())?;
         for mutation in &self.mutations {
             if mutation.op != i32::from(Op::PessimisticLock) {
                 let reason = format!("operation {} is no lock", mutation.op);
                 return Err(Failure::abort(reason));
             }
-            work.check_sizes(&mutation.key, &[])?;
         }
         let (start, for_update) = (Timestamp(self.start_version), Timestamp(self.for_update_ts));
         let absent = self.mutations.iter();

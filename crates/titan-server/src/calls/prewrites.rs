@@ -16,17 +16,36 @@ use crate::proto::kvrpcpb::write_conflict::Reason;
 use crate::proto::kvrpcpb::{
     self, AssertionLevel, CommitRequest, CommitResponse, Op, PrewriteRequest, PrewriteResponse,
 };
-use crate::regions::KeyForm;
+use crate::regions::{KeyForm, Within};
+
+/// The most bytes that the secondary keys of an async commit take in the memory of its lock. It is
+/// there until the transaction ends, and an entry of Raft's log has no more in a cluster.
+const SECONDARIES: usize = 8 << 20;
+
+/// Refuses too many secondary keys, and those that are too long.
+fn check_secondaries(within: &Within, keys: &[Bytes]) -> Result<(), Failure> {
+    within.any_keys(keys)?;
+    let bytes: usize = keys.iter().map(|key| size_of::<Bytes>() + key.len()).sum();
+    if bytes > SECONDARIES {
+        let reason = format!(
+            "the secondary keys take {bytes} bytes, more than {SECONDARIES}: commit in two phases"
+        );
+        return Err(Failure::too_large(reason, bytes));
+    }
+    Ok(())
+}
 
 impl Call for PrewriteRequest {
     fn run(self, work: &Work<'_>) -> Result<PrewriteResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         let keys: Vec<&Bytes> = self.mutations.iter().map(|m| &m.key).collect();
         within.keys(&keys)?;
+        within.any_keys([&self.primary_lock])?;
+        check_secondaries(&within, &self.secondaries)?;
         work.check_room(self.context.as_ref())?;
         let mut bytes = 0;
         for mutation in &self.mutations {
-            work.check_sizes(&mutation.key, &mutation.value)?;
+            work.check_value(&mutation.value)?;
             bytes += mutation.key.len() + mutation.value.len();
         }
         let writes = self.writes()?;

@@ -46,6 +46,9 @@ impl Call for UnsafeDestroyRangeRequest {
             let reason = "a range to be destroyed needs a first and a last key";
             return Err(Failure::abort(reason));
         }
+        let limit = work.node.regions.key_limit;
+        limit.check_bound(&self.start_key)?;
+        limit.check_bound(&self.end_key)?;
         work.percolator()
             .destroy_range(&self.start_key, Some(&self.end_key))
             .map_err(read_failure)?;
@@ -65,10 +68,6 @@ impl Call for SplitRegionRequest {
             false => self.split_keys,
         };
         within.keys(&keys)?;
-        for key in &keys {
-            // Boundaries are durable, and each answer about the region has them.
-            work.check_sizes(key, &[])?;
-        }
         let boundaries: Vec<Bytes> = keys
             .iter()
             .map(|key| Bytes::from(form.placed(key).into_owned()))

@@ -94,7 +94,7 @@ impl Call for RawPutRequest {
         let within = within(work, self.context.as_ref(), &self.cf)?;
         within.keys([&self.key])?;
         work.check_room(self.context.as_ref())?;
-        work.check_sizes(&self.key, &self.value)?;
+        work.check_value(&self.value)?;
         let put = Put {
             key: &self.key,
             value: &self.value,
@@ -114,7 +114,7 @@ impl Call for RawBatchPutRequest {
         work.check_room(self.context.as_ref())?;
         let (mut bytes, count) = (0, self.pairs.len());
         for KvPair { key, value, .. } in &self.pairs {
-            work.check_sizes(key, value)?;
+            work.check_value(value)?;
             bytes += key.len() + value.len();
         }
         let ttls = match &*self.ttls {
@@ -252,7 +252,7 @@ impl Call for RawCasRequest {
         if !self.delete {
             work.check_room(self.context.as_ref())?;
         }
-        work.check_sizes(&self.key, &self.value)?;
+        work.check_value(&self.value)?;
         let expected = (!self.previous_not_exist).then_some(&*self.previous_value);
         let new = (!self.delete).then_some(&*self.value);
         let swapped = work

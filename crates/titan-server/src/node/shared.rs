@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::options::{Limits, NodeOptions};
 use crate::raw::RawStore;
 use crate::records::{Directory, Ids, SafePoints, SavedKeys, held_at};
-use crate::regions::{RegionMap, Within};
+use crate::regions::{KeyLimit, RegionMap, Within};
 
 /// A region is looked at when this part of its size was written since the last look.
 const PART_WRITTEN: u64 = 8;
@@ -66,6 +66,7 @@ impl Shared {
             directory.regions,
             Arc::clone(&ids),
             options.regions,
+            KeyLimit(options.limits.key_bytes),
         )?;
         let (store, clock) = (versions.store().clone(), Arc::clone(clock));
         let safe_points = SafePoints::open(records.clone(), store, clock)?;

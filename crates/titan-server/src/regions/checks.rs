@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use titan_mvcc::codec;
 
+use super::key_limit::KeyLimit;
 use super::map::{RegionMap, Written};
 use super::region::{Region, STORE_ID};
 use crate::proto::errorpb;
@@ -73,6 +74,7 @@ pub(crate) struct Within {
     pub(crate) region: Region,
     pub(crate) written: Arc<Written>,
     form: KeyForm,
+    limit: KeyLimit,
 }
 
 impl RegionMap {
@@ -117,11 +119,10 @@ impl RegionMap {
             region,
             written,
             form,
+            limit: self.key_limit,
         })
     }
-}
 
-impl RegionMap {
     /// All of a region that may have been split meanwhile, for keys of one form.
     pub(crate) fn whole(&self, id: u64, form: KeyForm) -> Option<Within> {
         let (region, written) = self.of_id(id)?;
@@ -129,6 +130,7 @@ impl RegionMap {
             region,
             written,
             form,
+            limit: self.key_limit,
         })
     }
 }
@@ -140,25 +142,43 @@ impl Within {
         (Some(from), self.upper(&Bytes::new()))
     }
 
-    /// Checks that the region has every key.
+    /// Checks that the region has every key, and that none is beyond the limit.
     pub(crate) fn keys<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<(), Box<errorpb::Error>> {
         for key in keys {
-            let placed = self.form.placed(key.as_ref());
-            if !self.region.has(&placed) {
-                return Err(self.not_in_region(&placed));
-            }
+            self.limit.check(key.as_ref())?;
+            self.has(key.as_ref())?;
         }
         Ok(())
+    }
+
+    /// Checks that keys that may be of other regions are not beyond the limit.
+    pub(crate) fn any_keys<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<(), Box<errorpb::Error>> {
+        let mut keys = keys.into_iter();
+        keys.try_for_each(|key| self.limit.check(key.as_ref()))
+    }
+
+    /// Checks that the region has a key.
+    fn has(&self, key: &[u8]) -> Result<(), Box<errorpb::Error>> {
+        let placed = self.form.placed(key);
+        match self.region.has(&placed) {
+            true => Ok(()),
+            false => Err(self.not_in_region(&placed)),
+        }
     }
 
     /// The part of a range that the region has: from the key `from` to before the key `to`, where
     /// an empty key is no bound. The region must have `from`.
     pub(crate) fn range(&self, from: &Bytes, to: &Bytes) -> Result<Bounds, Box<errorpb::Error>> {
+        self.limit.check_bound(from)?;
+        self.limit.check_bound(to)?;
         if !from.is_empty() || !self.region.start.is_empty() {
-            self.keys([from])?;
+            self.has(from)?;
         }
         Ok((Some(from.clone()), self.upper(to)))
     }
@@ -170,6 +190,8 @@ impl Within {
         from: &Bytes,
         to: &Bytes,
     ) -> Result<Bounds, Box<errorpb::Error>> {
+        self.limit.check_bound(from)?;
+        self.limit.check_bound(to)?;
         let placed = self.form.placed(from);
         let is_beyond = !from.is_empty()
             && (*placed < *self.region.start || !self.region.ends_after(&placed))

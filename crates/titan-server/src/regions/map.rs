@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use prost::Message;
 use titan::{ColumnFamily, Db, ReadOptions, WriteBatch, WriteOptions, invariant};
 
+use super::key_limit::KeyLimit;
 use super::region::Region;
 use crate::error::{Error, Result};
 use crate::options::RegionSizes;
@@ -25,6 +26,7 @@ const SHARE: u64 = 4;
 /// All regions of a node.
 pub(crate) struct RegionMap {
     pub(crate) sizes: RegionSizes,
+    pub(crate) key_limit: KeyLimit,
     db: Db,
     /// Regions by their numbers.
     family: ColumnFamily,
@@ -104,6 +106,7 @@ impl RegionMap {
         family: ColumnFamily,
         ids: Arc<Ids>,
         sizes: RegionSizes,
+        key_limit: KeyLimit,
     ) -> Result<Self> {
         let mut state = State::default();
         let mut stored = family.iter(&ReadOptions::default())?;
@@ -136,6 +139,7 @@ impl RegionMap {
         }
         Ok(RegionMap {
             sizes,
+            key_limit,
             db,
             family,
             ids,

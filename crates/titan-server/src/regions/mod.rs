@@ -11,11 +11,14 @@
 //! | `region` | a region and its place among the keys |
 //! | `map` | all regions, on disk and in memory; splits |
 //! | `checks` | the region of a call: found, current, with the keys |
+//! | `key_limit` | the limit of keys |
 
 mod checks;
+mod key_limit;
 mod map;
 mod region;
 
 pub(crate) use checks::{KeyForm, Within};
+pub(crate) use key_limit::KeyLimit;
 pub(crate) use map::RegionMap;
 pub(crate) use region::{Region, STORE_ID};

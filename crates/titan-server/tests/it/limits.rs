@@ -77,7 +77,8 @@ fn what_is_too_large_is_refused_with_its_reason() {
     assert_eq!(error.entry_size, 1001);
     assert_eq!(error.region_id, cluster.context_at(b"").region_id);
     let key = runtime.block_on(tikv.raw_put(put(vec![b'k'; 101], vec![])));
-    assert!(key.unwrap().into_inner().error.contains("too large"));
+    let error = key.unwrap().into_inner().region_error.unwrap();
+    assert!(error.message.contains("too large"), "{error:?}");
     for n in 0..20 {
         let answer = runtime.block_on(tikv.raw_put(put(vec![b'a' + n], vec![0; 1000])));
         assert_eq!(answer.unwrap().into_inner().error, "");
@@ -182,8 +183,9 @@ fn boundaries_that_no_key_has_are_refused() {
                 .runtime
                 .block_on(cluster.tikv().split_region(request))
         };
-        let refused = split(&cluster, vec![b'z'; 101]).unwrap_err();
-        assert!(refused.message().contains("too large"), "{refused}");
+        let refused = split(&cluster, vec![b'z'; 101]).unwrap().into_inner();
+        let error = refused.region_error.unwrap();
+        assert!(error.raft_entry_too_large.is_some(), "{error:?}");
         split(&cluster, vec![b'z'; 100]).unwrap();
     }
     let split = |cluster: &Cluster, key: Vec<u8>| {

@@ -13,6 +13,7 @@
 //! | `full_disk` | a disk that is almost full, and full |
 //! | `clocks` | a clock that jumps |
 //! | `limits` | malformed and huge requests, deadlines |
+//! | `keys` | keys beyond the limit, in every call |
 //! | `held_up` | a read that the disk holds up |
 //! | `memory` | the memory of requests and answers; clients that do not read, or do not send |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
@@ -35,6 +36,7 @@ mod failures;
 mod full_disk;
 mod held_up;
 mod hot_row;
+mod keys;
 mod layers;
 mod limits;
 mod memory;

@@ -40,7 +40,12 @@ impl PdService {
         request: SplitRegionsRequest,
     ) -> Result<SplitRegionsResponse, Status> {
         let keys = request.split_keys;
-        check_boundaries(&keys, self.shared().limits.key_bytes)?;
+        let limit = self.shared().regions.key_limit;
+        // Boundaries are durable, and each answer about their regions has them.
+        for key in &keys {
+            let checked = limit.check_bound(key);
+            checked.map_err(|error| Status::invalid_argument(error.message))?;
+        }
         let split = self.executor.other("split_regions", move |shared| {
             let mut new = Vec::new();
             for key in keys {
@@ -65,19 +70,5 @@ impl PdService {
             header: self.header(),
             finished_percentage: 100,
         })
-    }
-}
-
-/// Refuses boundaries that no key has. They are durable, and each answer about their regions has
-/// them.
-fn check_boundaries(keys: &[Bytes], key_bytes: usize) -> Result<(), Status> {
-    // Encoded, eight bytes are nine, and so is the rest.
-    let most = (key_bytes / 8 + 1) * 9;
-    match keys.iter().map(Bytes::len).find(|len| *len > most) {
-        None => Ok(()),
-        Some(len) => {
-            let reason = format!("boundary of {len} bytes is too large: the limit is {most}");
-            Err(Status::invalid_argument(reason))
-        }
     }
 }
