@@ -26,7 +26,7 @@ impl Call for GcRequest {
 impl Call for DeleteRangeRequest {
     fn run(self, work: &Work<'_>) -> Result<DeleteRangeResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
-        let (from, to) = within.range(&self.start_key, &self.end_key)?;
+        let (from, to) = within.whole_range(&self.start_key, &self.end_key)?;
         // Otherwise the keys are gone already, and only replicas are to be told.
         if !self.notify_only {
             let from = from.unwrap_or_default();

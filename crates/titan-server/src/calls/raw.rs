@@ -160,7 +160,7 @@ impl Call for RawBatchDeleteRequest {
 impl Call for RawDeleteRangeRequest {
     fn run(self, work: &Work<'_>) -> Result<RawDeleteRangeResponse, Failure> {
         let within = within(work, self.context.as_ref(), &self.cf)?;
-        let (from, to) = within.range(&self.start_key, &self.end_key)?;
+        let (from, to) = within.whole_range(&self.start_key, &self.end_key)?;
         let from = from.unwrap_or_default();
         let done = work.node.raw.delete_range(&from, to.as_deref());
         done.map_err(write_failure(work))?;

@@ -183,6 +183,22 @@ impl Within {
         Ok((Some(from.clone()), self.upper(to)))
     }
 
+    /// A range all of which the region must have. An empty `to` is the end of all keys.
+    pub(crate) fn whole_range(
+        &self,
+        from: &Bytes,
+        to: &Bytes,
+    ) -> Result<Bounds, Box<errorpb::Error>> {
+        let range = self.range(from, to)?;
+        let placed = self.form.placed(to);
+        let end = &self.region.end;
+        let is_beyond = !end.is_empty() && (to.is_empty() || *placed > **end);
+        match is_beyond {
+            false => Ok(range),
+            true => Err(self.not_in_region(&placed)),
+        }
+    }
+
     /// The part of a range that a scan backwards reads: from before the key `from` down to the key
     /// `to`, where an empty key is no bound.
     pub(crate) fn range_backward(
