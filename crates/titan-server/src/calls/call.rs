@@ -10,7 +10,9 @@ use super::failure::Failure;
 use super::key_errors::{lock_info, read_failure};
 use super::reserved::Reserved;
 use crate::node::Shared;
-use crate::proto::kvrpcpb::{self, Context, DiskFullOpt, IsolationLevel, KeyError, KvPair};
+use crate::proto::kvrpcpb::{
+    self, ApiVersion, Context, DiskFullOpt, IsolationLevel, KeyError, KvPair,
+};
 use crate::regions::{KeyForm, Within};
 
 /// The rows of a scan between two looks at the clock.
@@ -51,6 +53,11 @@ impl Work<'_> {
         context: Option<&Context>,
         form: KeyForm,
     ) -> Result<Within, Failure> {
+        let version = context.map_or(ApiVersion::default(), Context::api_version);
+        if version == ApiVersion::V2 {
+            let reason = "api version V2 does not match: this node has no keyspaces";
+            return Err(Failure::abort(reason));
+        }
         Ok(self.node.regions.check(context, form)?)
     }
 

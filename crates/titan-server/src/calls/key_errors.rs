@@ -79,7 +79,8 @@ impl Caller<'_> {
                 }
             }
             Error::RolledBack { key, start } => {
-                self.conflict(key, start.0, 0, Reason::SelfRolledBack)
+                // The record of the rollback has the start as its timestamp.
+                self.conflict(key, start.0, start.0, Reason::SelfRolledBack)
             }
             Error::Deadlock { key, circle, keys } => KeyError {
                 deadlock: Some(deadlock(key, &circle, keys)),

@@ -89,7 +89,7 @@ impl Call for PrewriteRequest {
                 let caller = Caller {
                     start: self.start_version,
                     primary: &self.primary_lock,
-                    reason: Reason::Optimistic,
+                    reason: self.reason(&error),
                 };
                 match self.try_one_pc || self.use_async_commit {
                     true => Err(caller.commit_failure(error, work.node.store())),
@@ -135,12 +135,27 @@ impl PrewriteRequest {
         Ok(writes)
     }
 
+    /// The reason of a conflict: a pessimistic transaction may have put a check off.
+    fn reason(&self, error: &Error) -> Reason {
+        let Error::Conflict { key, .. } = error else {
+            return Reason::Optimistic;
+        };
+        let at = self.mutations.iter().position(|m| m.key == *key);
+        match at.and_then(|at| self.action(at)) {
+            Some(PessimisticAction::DoConstraintCheck) if self.for_update_ts > 0 => {
+                Reason::LazyUniquenessCheck
+            }
+            _ => Reason::Optimistic,
+        }
+    }
+
+    fn action(&self, at: usize) -> Option<PessimisticAction> {
+        let action = self.pessimistic_actions.get(at)?;
+        PessimisticAction::try_from(*action).ok()
+    }
+
     fn demand(&self, at: usize, mutation: &kvrpcpb::Mutation) -> KeyDemand {
         let is_asserted = self.assertion_level() != AssertionLevel::Off;
-        let actions = &self.pessimistic_actions;
-        let action = actions
-            .get(at)
-            .and_then(|action| PessimisticAction::try_from(*action).ok());
         let constraints = self.for_update_ts_constraints.iter();
         let mut own = constraints.filter(|constraint| constraint.index as usize == at);
         KeyDemand {
@@ -153,7 +168,7 @@ impl PrewriteRequest {
                 kvrpcpb::Assertion::NotExist if is_asserted => Some(Assertion::Absent),
                 _ => None,
             },
-            check: match action {
+            check: match self.action(at) {
                 Some(PessimisticAction::DoConstraintCheck) => ConflictCheck::Versions,
                 Some(PessimisticAction::SkipPessimisticCheck) if self.for_update_ts > 0 => {
                     ConflictCheck::Nothing
