@@ -29,6 +29,11 @@ pub(crate) trait Call: Answered {
         false
     }
 
+    /// Returns true if the call changes nothing.
+    fn is_read(&self) -> bool {
+        false
+    }
+
     /// The time for which the call wants to wait for locks of other transactions.
     fn wait(&self) -> Duration {
         Duration::ZERO

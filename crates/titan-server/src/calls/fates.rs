@@ -165,6 +165,10 @@ impl Call for ScanLockRequest {
             ..ScanLockResponse::default()
         })
     }
+
+    fn is_read(&self) -> bool {
+        true
+    }
 }
 
 impl Call for ResolveLockRequest {

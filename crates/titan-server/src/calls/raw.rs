@@ -51,6 +51,10 @@ impl Call for RawGetRequest {
         })
     }
 
+    fn is_read(&self) -> bool {
+        true
+    }
+
     fn is_short(&self, _node: &Shared) -> bool {
         true
     }
@@ -65,6 +69,10 @@ impl Call for RawGetKeyTtlRequest {
             ttl: ttl.unwrap_or_default(),
             ..RawGetKeyTtlResponse::default()
         })
+    }
+
+    fn is_read(&self) -> bool {
+        true
     }
 
     fn is_short(&self, _node: &Shared) -> bool {
@@ -86,6 +94,10 @@ impl Call for RawBatchGetRequest {
             pairs,
             ..RawBatchGetResponse::default()
         })
+    }
+
+    fn is_read(&self) -> bool {
+        true
     }
 }
 
@@ -183,6 +195,10 @@ impl Call for RawScanRequest {
             ..RawScanResponse::default()
         })
     }
+
+    fn is_read(&self) -> bool {
+        true
+    }
 }
 
 impl Call for RawBatchScanRequest {
@@ -202,6 +218,10 @@ impl Call for RawBatchScanRequest {
             kvs,
             ..RawBatchScanResponse::default()
         })
+    }
+
+    fn is_read(&self) -> bool {
+        true
     }
 }
 

@@ -27,6 +27,10 @@ impl Call for GetRequest {
         })
     }
 
+    fn is_read(&self) -> bool {
+        true
+    }
+
     fn is_short(&self, node: &Shared) -> bool {
         !node.store().may_wait_for(Timestamp(self.version))
     }
@@ -52,6 +56,10 @@ impl Call for BatchGetRequest {
             pairs,
             ..BatchGetResponse::default()
         })
+    }
+
+    fn is_read(&self) -> bool {
+        true
     }
 }
 
@@ -100,6 +108,10 @@ impl Call for ScanRequest {
             pairs,
             ..ScanResponse::default()
         })
+    }
+
+    fn is_read(&self) -> bool {
+        true
     }
 }
 

@@ -30,7 +30,7 @@ use tower::util::{MapRequestLayer, MapResponseLayer};
 use self::signals::Signals;
 use crate::error::{Error, Result};
 use crate::options::NodeOptions;
-use crate::services::{Arriving, Executor, network_threads, watched};
+use crate::services::{Arriving, Executor, Lanes, network_threads, watched};
 
 pub(crate) use self::opened::Opened;
 
@@ -80,7 +80,7 @@ impl Node {
             .enable_all()
             .worker_threads(network_threads())
             .thread_name("titan-serve")
-            .max_blocking_threads(limits.running + limits.waiting + SPARE_THREADS)
+            .max_blocking_threads(Lanes::threads(limits) + SPARE_THREADS)
             .build()
             .map_err(Error::io("start threads"))?;
         let listen = |address: SocketAddr| {

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tonic::{Status, Streaming};
 
 use super::executor::Executor;
+use super::lanes::Share;
 use super::streams::{Answers, Outlet, answers};
 use crate::calls::{Answered, Call, Failure, Reserved, refused_in_batch};
 use crate::proto::tikvpb::batch_commands_request::request::Cmd as Asked;
@@ -88,6 +89,7 @@ impl Unsent {
 /// Answers the calls of a stream.
 pub(crate) fn answer_batches(
     executor: Arc<Executor>,
+    share: Share,
     asked: Streaming<BatchCommandsRequest>,
     stopping: watch::Receiver<bool>,
 ) -> BatchAnswers {
@@ -95,13 +97,14 @@ pub(crate) fn answer_batches(
     // Bounded by the permits of calls.
     let (ready, to_send) = mpsc::unbounded_channel();
     tokio::spawn(send(to_send, out.clone()));
-    tokio::spawn(take(executor, asked, stopping, ready, out));
+    tokio::spawn(take(executor, share, asked, stopping, ready, out));
     answers
 }
 
 /// Takes calls from the stream until it ends, its answers have no reader, or the node stops.
 async fn take(
     executor: Arc<Executor>,
+    share: Share,
     mut asked: Streaming<BatchCommandsRequest>,
     mut stopping: watch::Receiver<bool>,
     ready: UnboundedSender<Ready>,
@@ -155,12 +158,13 @@ async fn take(
             };
             let Ok(permit) = permit else { return };
             let (executor, ready) = (Arc::clone(&executor), ready.clone());
+            let share = share.clone();
             let unsent = Arc::clone(&unsent);
             let is_all_sent = unsent.bytes.load(Ordering::Relaxed) == 0;
             let mut call = Box::pin(async move {
                 let (cmd, memory) = match request.cmd {
                     Some(cmd) => tokio::select! {
-                        (cmd, memory) = answer(&executor, cmd, admitted) => (Some(cmd), memory),
+                        (cmd, memory) = answer(&executor, &share, cmd, admitted) => (Some(cmd), memory),
                         () = ready.closed() => return,
                     },
                     // A call that this node does not know.
@@ -240,15 +244,19 @@ macro_rules! calls {
         /// Answers a call, whose memory was `admitted` or refused.
         async fn answer(
             executor: &Executor,
+            share: &Share,
             asked: Asked,
             admitted: Result<OwnedSemaphorePermit, Failure>,
         ) -> (Cmd, Option<Reserved>) {
             match asked {
                 $(Asked::$name(call) => {
-                    let (answer, memory) = run(executor, *call, admitted).await;
+                    let (answer, memory) = run(executor, share, *call, admitted).await;
                     (Cmd::$name(Box::new(answer)), Some(memory))
                 })*
-                Asked::Empty(call) => (Cmd::Empty(Box::new(empty(*call).await)), None),
+                Asked::Empty(call) => {
+                    let answer = empty(executor, *call, admitted).await;
+                    (Cmd::Empty(Box::new(answer)), None)
+                }
             }
         }
     };
@@ -286,16 +294,27 @@ calls!(
 
 async fn run<C: Call>(
     executor: &Executor,
+    share: &Share,
     call: C,
     admitted: Result<OwnedSemaphorePermit, Failure>,
 ) -> (C::Answer, Reserved) {
-    let (result, memory) = executor.call(call, admitted, None).await;
+    let (result, memory) = executor.call(call, share, admitted, None).await;
     (result.unwrap_or_else(refused_in_batch::<C>), memory)
 }
 
-/// The call by which clients test batches.
-async fn empty(call: BatchCommandsEmptyRequest) -> BatchCommandsEmptyResponse {
-    tokio::time::sleep(Duration::from_millis(call.delay_time).min(LONGEST_DELAY)).await;
+/// The call by which clients test batches. It sleeps, unless too many do, and takes no memory of
+/// other calls meanwhile.
+async fn empty(
+    executor: &Executor,
+    call: BatchCommandsEmptyRequest,
+    admitted: Result<OwnedSemaphorePermit, Failure>,
+) -> BatchCommandsEmptyResponse {
+    let is_admitted = admitted.is_ok();
+    drop(admitted);
+    let delay = Duration::from_millis(call.delay_time).min(LONGEST_DELAY);
+    if is_admitted && let Some(_place) = executor.sleeper() {
+        tokio::time::sleep(delay).await;
+    }
     BatchCommandsEmptyResponse {
         test_id: call.test_id,
     }

@@ -2,11 +2,11 @@
 //!
 //! - Bytes of requests, once they are decoded: a call beyond them is told that the server is busy,
 //!   or that it is too large if it could never run.
-//! - Running calls: further ones wait, up to their deadline.
-//! - Calls that wait for locks have threads of their own, so that the owners of the locks go on.
+//! - Running calls: further ones wait for a place in their [lane](super::lanes), up to their
+//!   deadline.
 //! - Bytes of answers: a call whose answer would exceed them is told that the server is busy.
-//! - Timestamps and other services have threads of their own. Timestamps that need no disk, and
-//!   short calls while they are quick, run on the thread that asks.
+//! - Timestamps that need no disk, and short calls while they are quick, run on the thread that
+//!   asks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,20 +14,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
-use tokio::time::timeout_at;
-use tonic::Status;
+use tonic::{Extensions, Status};
 
 use super::deadlines::earlier;
+use super::lanes::{Lane, Lanes, Share};
 use super::short_calls::ShortCalls;
 use crate::calls::{Call, Failure, Reserved, Work};
 use crate::metrics::Metrics;
 use crate::node::Shared;
 use crate::permits::{PERMIT_BYTES, memory, permits};
 
-/// Threads for timestamps, which do not wait for calls that wait for the disk.
-const FOR_TIMESTAMPS: usize = 2;
-/// Threads for other services than the key-value one.
-const FOR_OTHERS: usize = 4;
+/// The most calls that do nothing but sleep.
+const SLEEPERS: usize = 256;
 
 /// The message of an answer to a call that has panicked.
 pub const PANICKED: &str = "the call failed: see the server's output";
@@ -41,11 +39,9 @@ pub(crate) struct Executor {
     all_bytes: usize,
     /// Bytes of answers that are not sent.
     answers: Arc<Semaphore>,
-    running: Arc<Semaphore>,
-    waiting: Arc<Semaphore>,
+    lanes: Lanes,
     short_calls: ShortCalls,
-    timestamps: Arc<Semaphore>,
-    others: Arc<Semaphore>,
+    sleepers: Arc<Semaphore>,
 }
 
 impl Executor {
@@ -58,11 +54,9 @@ impl Executor {
             all_bytes: bytes.available_permits(),
             bytes,
             answers: memory(limits.bytes_in_flight.max(limits.answer_bytes)),
-            running: permits(limits.running),
-            waiting: permits(limits.waiting),
+            lanes: Lanes::new(&limits),
             short_calls: ShortCalls::new(network_threads()),
-            timestamps: permits(FOR_TIMESTAMPS),
-            others: permits(FOR_OTHERS),
+            sleepers: permits(SLEEPERS),
         }
     }
 
@@ -86,24 +80,33 @@ impl Executor {
         taken.map_err(|_| Failure::busy("too many bytes of requests"))
     }
 
-    /// Runs a call, whose memory was `admitted` or refused. The memory of its answer is to be given
-    /// back when that is sent.
+    /// The share in the reads of a request's connection. A request from elsewhere has one of its
+    /// own.
+    pub(super) fn share(&self, extensions: &Extensions) -> Share {
+        let share = extensions.get::<Share>();
+        share.map_or_else(|| Share::new(&self.shared.limits), Share::clone)
+    }
+
+    /// The place of a call that does nothing but sleep. `None` if there are too many.
+    pub(super) fn sleeper(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.sleepers).try_acquire_owned().ok()
+    }
+
+    /// Runs a call of a connection with a share in the reads, whose memory was `admitted` or
+    /// refused. The memory of its answer is to be given back when that is sent.
     pub(crate) async fn call<C: Call>(
         &self,
         call: C,
+        share: &Share,
         admitted: Result<OwnedSemaphorePermit, Failure>,
         deadline: Option<Instant>,
     ) -> (Result<C::Answer, Failure>, Reserved) {
         let counted = self.metrics.begin(C::NAME);
         let region = call.context().map_or(0, |context| context.region_id);
-        let limit = self.shared.limits.answer_bytes;
-        let reserved = Reserved::new(Arc::clone(&self.answers), limit);
-        let (result, reserved) = match self.run(call, admitted, deadline, reserved).await {
+        let reserved = self.reserved();
+        let (result, reserved) = match self.run(call, share, admitted, deadline, reserved).await {
             Ok(done) => done,
-            Err(failure) => {
-                let none = Reserved::new(Arc::clone(&self.answers), limit);
-                (Err(failure), none)
-            }
+            Err(failure) => (Err(failure), self.reserved()),
         };
         if result.is_err() {
             counted.failed();
@@ -117,6 +120,7 @@ impl Executor {
     async fn run<C: Call>(
         &self,
         call: C,
+        share: &Share,
         admitted: Result<OwnedSemaphorePermit, Failure>,
         deadline: Option<Instant>,
         reserved: Reserved,
@@ -126,6 +130,10 @@ impl Executor {
         let wait = call.wait();
         let again = (!wait.is_zero()).then(|| call.clone());
         let is_short = call.is_short(&self.shared);
+        let lane = match call.is_read() {
+            true => Lane::Reads(share),
+            false => Lane::Writes,
+        };
         let run = move |shared: &Shared| {
             let work = Work {
                 node: shared,
@@ -138,11 +146,10 @@ impl Executor {
         };
         let (held, result, reserved) = match self.run_short(is_short, run) {
             Ok(done) => done?,
-            Err(run) => self.on_thread(&self.running, deadline, run).await?,
+            Err(run) => self.on_thread(lane, deadline, run).await?,
         };
         let is_locked = matches!(&result, Err(Failure::Key(error)) if error.locked.is_some());
-        let Some(again) = again.filter(|_| is_locked && self.waiting.available_permits() > 0)
-        else {
+        let Some(again) = again.filter(|_| is_locked && self.lanes.has_room_to_wait()) else {
             return Ok((result, reserved));
         };
         let run = move |shared: &Shared| {
@@ -157,7 +164,7 @@ impl Executor {
             drop(held);
             (result, reserved)
         };
-        self.on_thread(&self.waiting, deadline, run).await
+        self.on_thread(Lane::Waits, deadline, run).await
     }
 
     /// Runs a short call on this thread, or gives it back.
@@ -179,25 +186,18 @@ impl Executor {
         done.map_err(|_| panicked())
     }
 
-    /// Runs a part of a call on a thread that may block, when there is a permit. The thread goes on
-    /// until it is done, whether the client waits or not.
+    /// Runs a part of a call on a thread that may block, when there is a place in its lane. The
+    /// thread goes on until it is done, whether the client waits or not.
     async fn on_thread<T: Send + 'static>(
         &self,
-        permits: &Arc<Semaphore>,
+        lane: Lane<'_>,
         deadline: Option<Instant>,
         run: impl FnOnce(&Shared) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let acquire = Arc::clone(permits).acquire_owned();
-        let permit = match deadline {
-            Some(deadline) => timeout_at(deadline.into(), acquire)
-                .await
-                .map_err(|_| Failure::deadline())?,
-            None => acquire.await,
-        };
-        let permit = permit.map_err(|_| Failure::busy("the server stops"))?;
+        let place = self.lanes.enter(lane, deadline).await?;
         let shared = Arc::clone(&self.shared);
         let done = spawn_blocking(move || {
-            let _permit = permit;
+            let _place = place;
             run(&shared)
         });
         done.await.map_err(|_| panicked())
@@ -209,7 +209,12 @@ impl Executor {
         name: &'static str,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        self.counted(name, Some(&self.others), run).await
+        self.counted(name, Some(Lane::Others), run).await
+    }
+
+    /// The memory of an answer.
+    pub(super) fn reserved(&self) -> Reserved {
+        Reserved::new(Arc::clone(&self.answers), self.shared.limits.answer_bytes)
     }
 
     /// Takes timestamps.
@@ -217,24 +222,22 @@ impl Executor {
         &self,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
-        let permits = match self.shared.store().oracle().may_wait() {
-            true => Some(&self.timestamps),
-            false => None,
-        };
-        self.counted("tso", permits, run).await
+        let may_wait = self.shared.store().oracle().may_wait();
+        let lane = may_wait.then_some(Lane::Timestamps);
+        self.counted("tso", lane, run).await
     }
 
-    /// Runs work on a thread that may block, when there is a permit, or on this one without
-    /// permits.
+    /// Runs work on a thread that may block, when there is a place in the lane, or on this one
+    /// without a lane.
     async fn counted<T: Send + 'static>(
         &self,
         name: &'static str,
-        permits: Option<&Arc<Semaphore>>,
+        lane: Option<Lane<'_>>,
         run: impl FnOnce(&Shared) -> Result<T, Status> + Send + 'static,
     ) -> Result<T, Status> {
         let counted = self.metrics.begin(name);
-        let done = match permits {
-            Some(permits) => self.on_thread(permits, None, run).await,
+        let done = match lane {
+            Some(lane) => self.on_thread(lane, None, run).await,
             None => self.here(run),
         };
         let result = match done {

@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `executor` | running calls within limits, on threads that may block unless they are short |
+//! | `lanes` | how many calls of each kind run at the same time |
 //! | `short_calls` | the choice of the thread of a short call |
 //! | `arriving` | the memory that requests take while they arrive |
 //! | `leaving` | the memory that answers take while they leave |
@@ -23,6 +24,7 @@ mod etcd;
 mod executor;
 mod headers;
 mod health;
+mod lanes;
 mod leaving;
 mod pd;
 mod routes;
@@ -33,5 +35,6 @@ mod tikv;
 pub(crate) use arriving::Arriving;
 pub use executor::PANICKED;
 pub(crate) use executor::{Executor, network_threads};
+pub(crate) use lanes::{Lanes, Share};
 pub(crate) use leaving::watched;
 pub(crate) use routes::routes;

@@ -31,9 +31,10 @@ impl TikvService {
 
     async fn answer<C: Call>(&self, request: Request<C>) -> Result<Response<C::Answer>, Status> {
         let deadline = of_metadata(request.metadata());
+        let share = self.executor.share(request.extensions());
         let call = request.into_inner();
         let admitted = self.executor.admit(call.memory());
-        let (result, memory) = self.executor.call(call, admitted, deadline).await;
+        let (result, memory) = self.executor.call(call, &share, admitted, deadline).await;
         let mut response = Response::new(result.or_else(refused::<C>)?);
         if let Some(leaving) = Leaving::of_call(memory) {
             response.extensions_mut().insert(leaving);
@@ -79,9 +80,11 @@ macro_rules! service {
                 &self,
                 request: Request<Streaming<BatchCommandsRequest>>,
             ) -> Result<Response<Self::BatchCommandsStream>, Status> {
+                let share = self.executor.share(request.extensions());
+                let asked = request.into_inner();
                 let executor = Arc::clone(&self.executor);
                 let stopping = self.stopping.clone();
-                let answers = answer_batches(executor, request.into_inner(), stopping);
+                let answers = answer_batches(executor, share, asked, stopping);
                 Ok(response(answers))
             }
         }
