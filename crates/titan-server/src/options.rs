@@ -103,7 +103,10 @@ pub struct Limits {
     /// The most bytes of requests that are accepted and not answered. As many may have arrived in
     /// part, and as many of answers may wait to be sent.
     pub bytes_in_flight: usize,
-    /// The most calls that run at the same time.
+    /// The most connections; fewer if the process may open few files.
+    pub connections: usize,
+    /// The most reads that run at the same time, half of them of one connection, and the most other
+    /// calls.
     pub running: usize,
     /// The most calls that wait for locks of other transactions. Further ones do not wait.
     pub waiting: usize,
@@ -123,6 +126,7 @@ impl Default for Limits {
             request_bytes: 64 << 20,
             answer_bytes: 256 << 20,
             bytes_in_flight: 512 << 20,
+            connections: 4096,
             running: (8 * cores).max(16),
             waiting: 256,
             key_bytes: 8 << 10,

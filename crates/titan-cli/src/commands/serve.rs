@@ -90,7 +90,10 @@ fn level_parser() -> impl TypedValueParser<Value = StatsLevel> {
 pub(crate) fn run(args: &Args, _global: &Global) -> Result<ExitCode> {
     let node = Node::start(&args.dir, &options(args)).map_err(translated)?;
     let mut out = Out::new();
-    out.line(format_args!("serving at {}", node.address()))?;
+    let (address, connections) = (node.address(), node.most_connections());
+    out.line(format_args!(
+        "serving at {address}, up to {connections} connections"
+    ))?;
     if let Some(metrics) = node.metrics_address() {
         out.line(format_args!("metrics at http://{metrics}/metrics"))?;
     }

@@ -3,9 +3,11 @@
 //! | file | owns |
 //! |---|---|
 //! | `opened` | the parts of a node that takes calls, and their end |
+//! | `connections` | how many connections there are, and their greeting |
 //! | `tls` | the files of TLS |
 //! | `signals` | the signals that stop a node |
 
+mod connections;
 mod opened;
 mod signals;
 mod tls;
@@ -24,9 +26,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::body::Body;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tower::util::{MapRequestLayer, MapResponseLayer};
 
+use self::connections::Connections;
 use self::signals::Signals;
 use crate::error::{Error, Result};
 use crate::options::NodeOptions;
@@ -45,9 +47,13 @@ const WINDOWS: (u32, u32) = (2 << 20, 8 << 20);
 /// The most calls of a connection that are not in batches.
 const STREAMS: u32 = 1024;
 
+/// The most connections to the page of metrics.
+const METRICS_CONNECTIONS: usize = 16;
+
 /// A running node.
 pub struct Node {
     address: SocketAddr,
+    most_connections: usize,
     metrics: Option<SocketAddr>,
     runtime: Runtime,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
@@ -107,6 +113,7 @@ impl Node {
             .and_then(|metrics| metrics.local_addr().ok());
         let arriving = Arriving::new(limits, opened.stopping());
         if let Some(metrics) = metrics {
+            let metrics = Connections::new(metrics, limits, METRICS_CONNECTIONS);
             serve_metrics(metrics, Arc::clone(&executor), arriving.clone());
         }
         let counted = move |request| arriving.counted(request);
@@ -116,12 +123,12 @@ impl Node {
             .initial_connection_window_size(WINDOWS.1)
             .max_concurrent_streams(STREAMS)
             .http2_keepalive_interval(Some(KEEPALIVE))
-            .tcp_keepalive(Some(KEEPALIVE))
             .layer(MapRequestLayer::new(counted))
             .layer(MapResponseLayer::new(watched))
             .add_routes(opened.routes(options));
         let mut stopped = opened.stopping();
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let most = connections::limit(limits, &*options.storage.db.vfs);
+        let incoming = Connections::new(listener, limits, most);
         let serving = runtime.spawn(router.serve_with_incoming_shutdown(incoming, async move {
             // An error means that the node is gone.
             let _ = stopped.wait_for(|is_stopping| *is_stopping).await;
@@ -131,6 +138,7 @@ impl Node {
         }
         Ok(Node {
             address,
+            most_connections: most,
             metrics: metrics_address,
             runtime,
             serving,
@@ -142,6 +150,11 @@ impl Node {
     /// The address at which the node listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The most connections of clients. Further ones are closed.
+    pub fn most_connections(&self) -> usize {
+        self.most_connections
     }
 
     /// The address of the page of metrics.
@@ -230,7 +243,7 @@ fn write_port_file(file: &Path, address: SocketAddr) -> Result<()> {
     fs::rename(&new, file).map_err(Error::io(doing()))
 }
 
-fn serve_metrics(listener: TcpListener, executor: Arc<Executor>, arriving: Arriving) {
+fn serve_metrics(listener: Connections, executor: Arc<Executor>, arriving: Arriving) {
     let page = move || {
         let (executor, arriving) = (Arc::clone(&executor), arriving.bytes());
         async move {

@@ -18,10 +18,10 @@ use crate::memory::{batch, batches};
 use crate::place::Place;
 
 /// A disk whose reads of tables and blob files wait while it is shut. Opens when it is dropped.
-struct Shut(Arc<(Mutex<bool>, Condvar)>);
+pub struct Shut(Arc<(Mutex<bool>, Condvar)>);
 
 impl Shut {
-    fn on(vfs: &SimVfs) -> Self {
+    pub fn on(vfs: &SimVfs) -> Self {
         let state = Arc::new((Mutex::new(true), Condvar::new()));
         let seen = Arc::clone(&state);
         vfs.set_hook(move |call| {
@@ -44,7 +44,13 @@ impl Drop for Shut {
 
 /// Whether a flush that wrote large values has ended.
 #[derive(Default)]
-struct Flushed(AtomicBool);
+pub struct Flushed(AtomicBool);
+
+impl Flushed {
+    pub fn has_large_values(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 impl EventListener for Flushed {
     fn flush_finished(&self, event: &FlushEvent) {
@@ -56,7 +62,7 @@ fn has_entries(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "sst" || e == "blob")
 }
 
-fn put(cluster: &Cluster, key: &str, value: Vec<u8>) {
+pub fn put(cluster: &Cluster, key: &str, value: Vec<u8>) {
     let request = RawPutRequest {
         context: cluster.context(),
         key: key.to_owned().into(),
@@ -95,7 +101,7 @@ fn a_read_that_waits_for_the_disk_holds_no_ready_answer_back() {
     });
     put(&cluster, "far", vec![7; FAR]);
     // More memtables than the limit allows: "far" goes to the disk.
-    while !flushed.0.load(Ordering::Relaxed) {
+    while !flushed.has_large_values() {
         put(&cluster, "between", vec![0; 10_000]);
     }
     put(&cluster, "near", vec![1]);

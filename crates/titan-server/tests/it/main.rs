@@ -14,8 +14,10 @@
 //! | `clocks` | a clock that jumps |
 //! | `limits` | malformed and huge requests, deadlines |
 //! | `keys` | keys beyond the limit, in every call |
+//! | `lanes` | reads that hold up no writes; calls that sleep |
 //! | `held_up` | a read that the disk holds up |
 //! | `memory` | the memory of requests and answers; clients that do not read, or do not send |
+//! | `connections` | how many connections there are; clients that do not greet |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `examples` | the service in `examples` does what it says |
 //! | `layers` | the laws of modules |
@@ -30,6 +32,7 @@
 
 mod clocks;
 mod cluster;
+mod connections;
 mod dynamic;
 mod examples;
 mod failures;
@@ -37,6 +40,7 @@ mod full_disk;
 mod held_up;
 mod hot_row;
 mod keys;
+mod lanes;
 mod layers;
 mod limits;
 mod memory;
