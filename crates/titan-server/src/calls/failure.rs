@@ -136,6 +136,21 @@ impl From<Status> for Failure {
     }
 }
 
+/// For services whose answers have no place for errors.
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Status(status) => *status,
+            Failure::Key(error) => Status::internal(error.abort),
+            Failure::Region(error) if error.server_is_busy.is_some() => {
+                Status::unavailable(error.message)
+            }
+            // The disk is full, or the answer too large.
+            Failure::Region(error) => Status::resource_exhausted(error.message),
+        }
+    }
+}
+
 impl From<titan::Error> for Failure {
     fn from(error: titan::Error) -> Self {
         match error.kind() {

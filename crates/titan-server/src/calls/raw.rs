@@ -275,6 +275,8 @@ impl Call for RawCasRequest {
         work.check_value(&self.value)?;
         let expected = (!self.previous_not_exist).then_some(&*self.previous_value);
         let new = (!self.delete).then_some(&*self.value);
+        // The answer of a swap that is done has this value. One that is not may be refused later.
+        work.reserve(size_of::<RawCasResponse>() + expected.map_or(0, <[u8]>::len))?;
         let swapped = work
             .node
             .raw

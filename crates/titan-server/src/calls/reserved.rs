@@ -40,6 +40,18 @@ impl Reserved {
         self.state.lock().permits.is_none()
     }
 
+    /// Takes memory for what an answer of so many bytes takes beyond its parts.
+    ///
+    /// # Errors
+    /// Those for a part.
+    pub(crate) fn cover(&self, bytes: usize) -> Result<(), Failure> {
+        let counted = self.state.lock().bytes;
+        match bytes > counted {
+            true => self.grow(bytes - counted),
+            false => Ok(()),
+        }
+    }
+
     /// Takes memory for a part of the answer: the bytes of its keys and values, and those of its
     /// messages. A small answer takes none: calls in flight bound them.
     ///

@@ -4,6 +4,7 @@
 //! many of its calls run, or many bytes of its answers are not sent. The calls of a message count
 //! from its decoding on, each by itself: one without room is refused, and its neighbours are not.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -298,8 +299,11 @@ async fn run<C: Call>(
     call: C,
     admitted: Result<OwnedSemaphorePermit, Failure>,
 ) -> (C::Answer, Reserved) {
-    let (result, memory) = executor.call(call, share, admitted, None).await;
-    (result.unwrap_or_else(refused_in_batch::<C>), memory)
+    let refuse = |failure| Ok::<_, Infallible>(refused_in_batch::<C>(failure));
+    match executor.answer(call, share, admitted, None, refuse).await {
+        Ok(answered) => answered,
+        Err(never) => match never {},
+    }
 }
 
 /// The call by which clients test batches. It sleeps, unless too many do, and takes no memory of

@@ -7,6 +7,7 @@ use tonic::{Request, Response, Status};
 
 use super::executor::{Executor, status};
 use super::headers::MEMBER_ID;
+use super::leaving::counted;
 use crate::node::Shared;
 use crate::proto::etcdserverpb::kv_server::Kv;
 use crate::proto::etcdserverpb::{
@@ -89,7 +90,7 @@ impl Kv for EtcdService {
                 count: signed(count as u64),
             })
         });
-        Ok(Response::new(range.await?))
+        counted(&self.executor, range.await?)
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
@@ -105,7 +106,7 @@ impl Kv for EtcdService {
                 prev_kv: before.filter(|_| request.prev_kv).map(key_value),
             })
         });
-        Ok(Response::new(put.await?))
+        counted(&self.executor, put.await?)
     }
 
     async fn delete_range(
@@ -125,6 +126,6 @@ impl Kv for EtcdService {
                 prev_kvs: before.map(key_value).collect(),
             })
         });
-        Ok(Response::new(delete.await?))
+        counted(&self.executor, delete.await?)
     }
 }

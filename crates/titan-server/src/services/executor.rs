@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use prost::Message;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 use tonic::{Extensions, Status};
@@ -93,8 +94,27 @@ impl Executor {
     }
 
     /// Runs a call of a connection with a share in the reads, whose memory was `admitted` or
-    /// refused. The memory of its answer is to be given back when that is sent.
-    pub(crate) async fn call<C: Call>(
+    /// refused. Returns what `refuse` makes of a failure. The memory of the answer is to be given
+    /// back when that is sent.
+    pub(crate) async fn answer<C: Call, E>(
+        &self,
+        call: C,
+        share: &Share,
+        admitted: Result<OwnedSemaphorePermit, Failure>,
+        deadline: Option<Instant>,
+        refuse: fn(Failure) -> Result<C::Answer, E>,
+    ) -> Result<(C::Answer, Reserved), E> {
+        let (result, memory) = self.call(call, share, admitted, deadline).await;
+        let answer = result.or_else(refuse)?;
+        // What the call has not reserved by itself, such as the locks of an error.
+        let answer = match memory.cover(answer.encoded_len()) {
+            Ok(()) => answer,
+            Err(failure) => refuse(failure)?,
+        };
+        Ok((answer, memory))
+    }
+
+    async fn call<C: Call>(
         &self,
         call: C,
         share: &Share,
@@ -264,5 +284,5 @@ fn panicked() -> Failure {
 
 /// The status for an error of a node's records.
 pub(crate) fn status(error: crate::Error) -> Status {
-    Status::internal(error.to_string())
+    Failure::from(error).into()
 }

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Response};
 use http_body::Frame;
 use parking_lot::Mutex;
+use prost::Message;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
@@ -43,6 +44,23 @@ impl Leaving {
     pub(super) fn of_stream() -> Self {
         Leaving { _memory: None }
     }
+}
+
+/// The response of another service than the key-value one, whose bytes count until it is sent.
+///
+/// # Errors
+/// `ResourceExhausted` for an answer beyond the limit; `Unavailable` if all answers take too much.
+pub(super) fn counted<A: Message>(
+    executor: &Executor,
+    answer: A,
+) -> Result<tonic::Response<A>, Status> {
+    let memory = executor.reserved();
+    memory.cover(answer.encoded_len())?;
+    let mut response = tonic::Response::new(answer);
+    if let Some(leaving) = Leaving::of_call(memory) {
+        response.extensions_mut().insert(leaving);
+    }
+    Ok(response)
 }
 
 /// Watches a response if it is to be watched.

@@ -34,8 +34,10 @@ impl TikvService {
         let share = self.executor.share(request.extensions());
         let call = request.into_inner();
         let admitted = self.executor.admit(call.memory());
-        let (result, memory) = self.executor.call(call, &share, admitted, deadline).await;
-        let mut response = Response::new(result.or_else(refused::<C>)?);
+        let executor = &self.executor;
+        let answer = executor.answer(call, &share, admitted, deadline, refused::<C>);
+        let (answer, memory) = answer.await?;
+        let mut response = Response::new(answer);
         if let Some(leaving) = Leaving::of_call(memory) {
             response.extensions_mut().insert(leaving);
         }

@@ -17,6 +17,7 @@
 //! | `lanes` | reads that hold up no writes; calls that sleep |
 //! | `held_up` | a read that the disk holds up |
 //! | `memory` | the memory of requests and answers; clients that do not read, or do not send |
+//! | `answers` | the memory of answers beside those of reads |
 //! | `connections` | how many connections there are; clients that do not greet |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `examples` | the service in `examples` does what it says |
@@ -30,6 +31,7 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
+mod answers;
 mod clocks;
 mod cluster;
 mod connections;

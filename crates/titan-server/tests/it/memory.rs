@@ -152,14 +152,14 @@ fn request(cluster: &Cluster, call: &str, body: Body) -> http::Request<Body> {
 }
 
 /// A message as the transport has it.
-fn framed(message: &impl Message) -> Bytes {
+pub fn framed(message: &impl Message) -> Bytes {
     let message = message.encode_to_vec();
     let length = (message.len() as u32).to_be_bytes();
     Bytes::from([&[0], &length[..], &message].concat())
 }
 
 /// Makes a call whose body comes in pieces. Its answer is not read yet.
-async fn call(
+pub async fn call(
     cluster: &Cluster,
     name: &str,
     pieces: mpsc::Receiver<Bytes>,
@@ -172,7 +172,7 @@ async fn call(
 }
 
 /// Reads an answer to its end. Returns the status of its trailers.
-async fn status(answer: http::Response<Body>) -> String {
+pub async fn status(answer: http::Response<Body>) -> String {
     let mut body = answer.into_body();
     loop {
         let next = std::future::poll_fn(|waker| Pin::new(&mut body).poll_frame(waker));
@@ -182,16 +182,16 @@ async fn status(answer: http::Response<Body>) -> String {
     }
 }
 
-const LARGE: usize = 8 << 20;
+pub const LARGE: usize = 8 << 20;
 
-fn put_large(cluster: &Cluster) {
+pub fn put_large(cluster: &Cluster) {
     let put = put(cluster, LARGE);
     let mut tikv = cluster.tikv();
     let answer = cluster.runtime.block_on(tikv.raw_put(put)).unwrap();
     assert_eq!(answer.into_inner(), RawPutResponse::default());
 }
 
-fn get(cluster: &Cluster) -> RawGetRequest {
+pub fn get(cluster: &Cluster) -> RawGetRequest {
     RawGetRequest {
         context: cluster.context(),
         key: "k".into(),

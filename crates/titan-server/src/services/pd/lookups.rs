@@ -3,6 +3,7 @@
 use tonic::Status;
 
 use super::PdService;
+use crate::node::Shared;
 use crate::proto::pdpb::{
     self, BatchScanRegionsRequest, BatchScanRegionsResponse, GetRegionByIdRequest,
     GetRegionRequest, GetRegionResponse, ScanRegionsRequest, ScanRegionsResponse,
@@ -11,6 +12,8 @@ use crate::regions::Region;
 
 /// Regions that one answer has at most.
 const REGIONS_AT_ONCE: usize = 100_000;
+/// The bytes of boundaries after which an answer gets no further region. Each is in it twice.
+const PAGE_BYTES: usize = 1 << 20;
 
 impl PdService {
     fn region(&self, region: Option<Region>) -> GetRegionResponse {
@@ -45,18 +48,16 @@ impl PdService {
         Ok(self.region(found.map(|(region, _)| region)))
     }
 
-    pub(super) fn scan_regions(
+    pub(super) async fn scan_regions(
         &self,
         request: ScanRegionsRequest,
     ) -> Result<ScanRegionsResponse, Status> {
-        let ScanRegionsRequest {
-            start_key,
-            end_key,
-            limit,
-            ..
-        } = request;
-        let regions = &self.shared().regions;
-        let found = regions.list(&start_key, &end_key, limit_of(limit));
+        let listed = self.executor.other("scan_regions", move |shared| {
+            let mut page = Page::new(request.limit);
+            page.add(shared, &request.start_key, &request.end_key);
+            Ok(page.regions)
+        });
+        let found = listed.await?;
         Ok(ScanRegionsResponse {
             header: self.header(),
             region_metas: found.iter().map(Region::message).collect(),
@@ -65,26 +66,61 @@ impl PdService {
         })
     }
 
-    pub(super) fn batch_scan_regions(
+    pub(super) async fn batch_scan_regions(
         &self,
         request: BatchScanRegionsRequest,
     ) -> Result<BatchScanRegionsResponse, Status> {
-        let limit = limit_of(request.limit);
-        let mut found: Vec<Region> = Vec::new();
-        for range in &request.ranges {
-            let rest = limit - found.len();
-            let regions = &self.shared().regions;
-            for region in regions.list(&range.start_key, &range.end_key, rest) {
-                // A region that ranges share comes once.
-                if found.last().map(|last| last.id) != Some(region.id) {
-                    found.push(region);
+        let listed = self.executor.other("batch_scan_regions", move |shared| {
+            let mut page = Page::new(request.limit);
+            for range in &request.ranges {
+                if page.is_full() {
+                    break;
                 }
+                page.add(shared, &range.start_key, &range.end_key);
+            }
+            Ok(page.regions)
+        });
+        Ok(BatchScanRegionsResponse {
+            regions: regions_of(&listed.await?),
+            header: self.header(),
+        })
+    }
+}
+
+/// The regions of an answer. Clients ask for those after the last one.
+struct Page {
+    regions: Vec<Region>,
+    limit: usize,
+    /// The bytes of the boundaries.
+    bytes: usize,
+}
+
+impl Page {
+    fn new(limit: i32) -> Self {
+        Page {
+            regions: Vec::new(),
+            limit: limit_of(limit),
+            bytes: 0,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.regions.len() >= self.limit || self.bytes >= PAGE_BYTES
+    }
+
+    /// Adds the regions of a range, as long as there is room. One that it shares with the range
+    /// before comes once.
+    fn add(&mut self, shared: &Shared, from: &[u8], to: &[u8]) {
+        let rest = self.limit - self.regions.len();
+        for region in shared.regions.list(from, to, rest) {
+            if self.is_full() {
+                return;
+            }
+            if self.regions.last().map(|last| last.id) != Some(region.id) {
+                self.bytes += region.start.len() + region.end.len();
+                self.regions.push(region);
             }
         }
-        Ok(BatchScanRegionsResponse {
-            header: self.header(),
-            regions: regions_of(&found),
-        })
     }
 }
 

@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::executor::Executor;
 use super::headers::{check_cluster, header};
+use super::leaving::counted;
 use super::streams::{Answers, response};
 use crate::node::Shared;
 use crate::options::NodeOptions;
@@ -103,7 +104,7 @@ macro_rules! service {
                 ) -> Result<Response<$answer>, Status> {
                     let request = request.into_inner();
                     check_cluster(self.shared(), request.header.as_ref())?;
-                    PdService::$method(self, request).map(Response::new)
+                    counted(&self.executor, PdService::$method(self, request)?)
                 }
             )*
 
@@ -114,7 +115,7 @@ macro_rules! service {
                 ) -> Result<Response<$answered>, Status> {
                     let request = request.into_inner();
                     check_cluster(self.shared(), request.header.as_ref())?;
-                    PdService::$slow(self, request).await.map(Response::new)
+                    counted(&self.executor, PdService::$slow(self, request).await?)
                 }
             )*
         }
@@ -132,12 +133,12 @@ service! {
         get_region: GetRegionRequest => GetRegionResponse;
         get_prev_region: GetRegionRequest => GetRegionResponse;
         get_region_by_id: GetRegionByIdRequest => GetRegionResponse;
-        scan_regions: ScanRegionsRequest => ScanRegionsResponse;
-        batch_scan_regions: BatchScanRegionsRequest => BatchScanRegionsResponse;
         scatter_region: ScatterRegionRequest => ScatterRegionResponse;
         get_operator: GetOperatorRequest => GetOperatorResponse;
     }
     {
+        scan_regions: ScanRegionsRequest => ScanRegionsResponse;
+        batch_scan_regions: BatchScanRegionsRequest => BatchScanRegionsResponse;
         get_min_ts: GetMinTsRequest => GetMinTsResponse;
         alloc_id: AllocIdRequest => AllocIdResponse;
         split_regions: SplitRegionsRequest => SplitRegionsResponse;
