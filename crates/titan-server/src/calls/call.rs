@@ -1,5 +1,7 @@
 //! The trait of calls, and the means of a running call.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -49,6 +51,28 @@ pub(crate) struct Work<'a> {
     pub(crate) wait: Duration,
     /// The memory of the answer.
     pub(crate) reserved: &'a Reserved,
+    pub(crate) abandoned: &'a Abandoned,
+}
+
+/// True once nobody waits for the answer of a call any more.
+#[derive(Clone)]
+pub(crate) struct Abandoned(Arc<AtomicBool>);
+
+/// The one that waits for the answer of a call, until this is dropped.
+pub(crate) struct Waiter(Abandoned);
+
+impl Abandoned {
+    pub(crate) fn new() -> (Self, Waiter) {
+        let abandoned = Abandoned(Arc::default());
+        let waiter = Waiter(abandoned.clone());
+        (abandoned, waiter)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Work<'_> {
@@ -97,6 +121,14 @@ impl Work<'_> {
             known.committed = starts(&context.committed_locks);
         }
         Ok(snapshot.reporting_locks(known))
+    }
+
+    /// Fails if the client has left.
+    pub(crate) fn check_client(&self) -> Result<(), Failure> {
+        match self.abandoned.0.load(Ordering::Relaxed) {
+            true => Err(Failure::busy("the client has left")),
+            false => Ok(()),
+        }
     }
 
     /// Fails after the deadline.

@@ -33,6 +33,6 @@ mod reads;
 mod reserved;
 
 pub(crate) use answers::{Answered, refused, refused_in_batch};
-pub(crate) use call::{Call, Work};
+pub(crate) use call::{Abandoned, Call, Work};
 pub(crate) use failure::Failure;
 pub(crate) use reserved::Reserved;

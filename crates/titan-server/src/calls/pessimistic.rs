@@ -49,11 +49,13 @@ impl Call for PessimisticLockRequest {
             },
             return_values: self.return_values,
         };
-        // A client that got no answer would not know of its locks.
+        // A client that got no answer would not know of its locks, nor would one that has left.
         let refused = OnceCell::new();
         let has_room = |key: &LockedKey| {
             let value = key.value.as_ref().map_or(0, Bytes::len);
-            let room = work.reserve(size_of::<PessimisticLockKeyResult>() + value);
+            let room = work
+                .check_client()
+                .and_then(|()| work.reserve(size_of::<PessimisticLockKeyResult>() + value));
             room.map_err(|failure| refused.set(failure)).is_ok()
         };
         let demands = LockDemands {

@@ -20,7 +20,7 @@ use tonic::{Extensions, Status};
 use super::deadlines::earlier;
 use super::lanes::{Lane, Lanes, Share};
 use super::short_calls::ShortCalls;
-use crate::calls::{Call, Failure, Reserved, Work};
+use crate::calls::{Abandoned, Call, Failure, Reserved, Work};
 use crate::metrics::Metrics;
 use crate::node::Shared;
 use crate::permits::{PERMIT_BYTES, memory, permits};
@@ -154,12 +154,16 @@ impl Executor {
             true => Lane::Reads(share),
             false => Lane::Writes,
         };
+        // Dropped with this future: nobody waits for the answer any more.
+        let (abandoned, _waiter) = Abandoned::new();
+        let is_abandoned = abandoned.clone();
         let run = move |shared: &Shared| {
             let work = Work {
                 node: shared,
                 deadline,
                 wait: Duration::ZERO,
                 reserved: &reserved,
+                abandoned: &is_abandoned,
             };
             let result = call.run(&work);
             (held, result, reserved)
@@ -179,6 +183,7 @@ impl Executor {
                 deadline,
                 wait: left.map_or(wait, |left| wait.min(left)),
                 reserved: &reserved,
+                abandoned: &abandoned,
             };
             let result = again.run(&work);
             drop(held);

@@ -18,6 +18,7 @@
 //! | `held_up` | a read that the disk holds up |
 //! | `memory` | the memory of requests and answers; clients that do not read, or do not send |
 //! | `answers` | the memory of answers beside those of reads |
+//! | `left` | a client that has left gets no lock |
 //! | `connections` | how many connections there are; clients that do not greet |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `examples` | the service in `examples` does what it says |
@@ -44,6 +45,7 @@ mod hot_row;
 mod keys;
 mod lanes;
 mod layers;
+mod left;
 mod limits;
 mod memory;
 mod openings;
