@@ -210,7 +210,8 @@ impl Call for RawBatchScanRequest {
             is_backward: self.reverse,
         };
         let mut kvs = Vec::new();
-        for range in &self.ranges {
+        for (number, range) in self.ranges.iter().enumerate() {
+            work.check_time_at(number)?;
             let (from, to) = (&range.start_key, &range.end_key);
             scan.run(work, &within, from, to, &mut kvs)?;
         }
