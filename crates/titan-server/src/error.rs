@@ -38,6 +38,11 @@ pub enum Error {
         /// The address.
         address: SocketAddr,
     },
+    /// The address that clients are to be told is no host with a port.
+    NoHostAndPort {
+        /// The address.
+        address: String,
+    },
     /// Certificates or keys cannot be used.
     Tls {
         /// The reason.
@@ -112,6 +117,12 @@ impl fmt::Display for Error {
                 f,
                 "clients cannot connect to {address}: tell them an address with --advertise"
             ),
+            Error::NoHostAndPort { address } => {
+                write!(
+                    f,
+                    "clients cannot connect to \"{address}\": it is no HOST:PORT"
+                )
+            }
             Error::Tls { reason } => write!(f, "TLS: {reason}"),
             Error::Transport(source) => {
                 write!(f, "the transport failed: {source}")?;

@@ -143,6 +143,7 @@ fn translated(error: titan_server::Error) -> Error {
         Server::Store(error) => store::translated(error),
         Server::Exposed { .. }
         | Server::NoAddress { .. }
+        | Server::NoHostAndPort { .. }
         | Server::Tls { .. }
         | Server::NotANode { .. } => Error::invalid_argument(error.to_string()),
         Server::Io { .. } => Error::new(ErrorKind::Io, error.to_string()),

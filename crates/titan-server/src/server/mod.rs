@@ -13,6 +13,7 @@ mod signals;
 mod tls;
 
 use std::fs;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,20 +67,33 @@ impl Node {
     /// serves it. Returns when it accepts connections.
     ///
     /// # Errors
-    /// `Exposed`, `Tls`, `NotANode`; `Io` if the address is taken; those of the databases.
+    /// `Exposed`, `NoAddress`, `NoHostAndPort`, `Tls`, `NotANode`; `Io` if the address is taken;
+    /// those of the databases.
     pub fn start(dir: impl AsRef<Path>, options: &NodeOptions) -> Result<Node> {
         let tls = options.tls.as_ref().map(tls::config).transpose()?;
         let mut server = Server::builder();
         if let Some(tls) = tls {
             server = server.tls_config(tls).map_err(Error::Transport)?;
         }
-        if options.tls.is_none() && !options.insecure && !options.listen.ip().is_loopback() {
-            let address = options.listen;
+        let addresses = [Some(options.listen), options.metrics]
+            .into_iter()
+            .flatten();
+        let mut exposed = addresses.filter(|address| !address.ip().is_loopback());
+        if options.tls.is_none()
+            && !options.insecure
+            && let Some(address) = exposed.next()
+        {
             return Err(Error::Exposed { address });
         }
         if options.listen.ip().is_unspecified() && options.advertise.is_none() {
             let address = options.listen;
             return Err(Error::NoAddress { address });
+        }
+        if let Some(advertised) = &options.advertise
+            && !has_host_and_port(advertised)
+        {
+            let address = advertised.clone();
+            return Err(Error::NoHostAndPort { address });
         }
         let limits = &options.limits;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -95,6 +109,9 @@ impl Node {
         };
         // First the addresses: a node that is taken is told before its files are opened.
         let listener = listen(options.listen)?;
+        if let Some(file) = &options.port_file {
+            remove_port_file(file)?;
+        }
         let address = listener
             .local_addr()
             .map_err(Error::io("read the own address"))?;
@@ -231,6 +248,25 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         });
     }
     address
+}
+
+/// Returns true for an address that a client can connect to: a host and a port.
+fn has_host_and_port(address: &str) -> bool {
+    let parsed = address.parse::<http::uri::Authority>();
+    parsed.is_ok_and(|parsed| {
+        let port = parsed.port_u16().is_some_and(|port| port > 0);
+        port && !parsed.host().is_empty() && !address.contains('@')
+    })
+}
+
+/// Removes the address of an earlier run: a reader would connect to nobody.
+fn remove_port_file(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(format!("remove {}", file.display()))(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes the address so that a reader finds all of it or no file.

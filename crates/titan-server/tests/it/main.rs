@@ -20,6 +20,7 @@
 //! | `answers` | the memory of answers beside those of reads |
 //! | `left` | a client that has left gets no lock |
 //! | `connections` | how many connections there are; clients that do not greet |
+//! | `starts` | addresses that a node does not start with; late and full disks |
 //! | `openings` | what a node refuses to start with; TLS; metrics |
 //! | `examples` | the service in `examples` does what it says |
 //! | `layers` | the laws of modules |
@@ -53,3 +54,4 @@ mod place;
 mod recorded;
 mod restarts;
 mod services;
+mod starts;
