@@ -316,7 +316,7 @@ impl World {
             }
             _ => panic!("unknown step: {step}"),
         };
-        vec![format!("{step}: {}", self.with_names(&outcome))]
+        vec![format!("{step} -> {}", self.with_names(&outcome))]
     }
 
     /// A text with the names of timestamps.

@@ -1,9 +1,10 @@
 //! Behaviour as text: files of commands and of their recorded outputs.
 //!
 //! A file consists of blocks: a command, its input lines, `----`, and its output, up to an empty
-//! line. Between blocks, lines that begin with `#` are comments. A test fails where the output
-//! differs. With `TITAN_GOLDEN=rewrite` in the environment it records the new output instead, so
-//! that `git diff` shows the change.
+//! line. A block without `----` has steps: each input line has its result behind it, `step ->
+//! result`, or has none. Further lines of its result are indented. Between blocks, lines that begin
+//! with `#` are comments. A test fails where the output differs. With `TITAN_GOLDEN=rewrite` in the
+//! environment it records the new output instead, so that `git diff` shows the change.
 //!
 //! [`golden_tests!`](crate::golden_tests) makes a test of each file of a folder.
 
@@ -11,10 +12,16 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+/// Stands between a step and its result.
+const RESULT: &str = " -> ";
+
+/// Begins the further lines of a result.
+const FURTHER: &str = "  ";
+
 /// The system under test.
 pub trait Machine: Default {
     /// Executes a command with its input lines, and returns the lines of its output. None of them
-    /// is empty.
+    /// is empty. The line with the result of a step begins with the step and ` -> `.
     fn perform(&mut self, command: &str, input: &[&str]) -> Vec<String>;
 }
 
@@ -55,20 +62,50 @@ fn run(machine: &mut impl Machine, text: &str) -> String {
         if command.is_empty() || command.starts_with('#') {
             continue;
         }
-        let mut input = Vec::new();
-        for line in lines.by_ref().take_while(|line| *line != "----") {
-            push(line);
-            input.push(line);
-        }
-        push("----");
-        for line in machine.perform(command, &input) {
-            push(&line);
-        }
+        let block: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+        let end = block.iter().position(|line| *line == "----");
+        let recorded = &block[..end.unwrap_or(block.len())];
+        let has_steps = end.is_none() && !recorded.is_empty();
+        let recorded = recorded
+            .iter()
+            .filter(|line| !has_steps || !line.starts_with(FURTHER));
+        let input = recorded.map(|line| match has_steps {
+            true => line.split(RESULT).next().unwrap_or(line),
+            false => line,
+        });
+        let input: Vec<&str> = input.collect();
+        let output = machine.perform(command, &input);
+        let lines = match has_steps {
+            true => with_results(&input, output),
+            false => {
+                let input = input.iter().chain(&["----"]).map(|line| (*line).to_owned());
+                input.chain(output).collect()
+            }
+        };
+        lines.iter().for_each(|line| push(line));
         push("");
-        // Skips the recorded output.
-        let _ = lines.by_ref().take_while(|line| !line.is_empty()).count();
     }
     out
+}
+
+/// The steps, each with its result and what belongs to it.
+fn with_results(steps: &[&str], output: Vec<String>) -> Vec<String> {
+    let is_of = |line: &str, step: &str| {
+        let rest = line.strip_prefix(step);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(RESULT))
+    };
+    let mut lines = Vec::new();
+    let mut output = output.into_iter().peekable();
+    for (n, step) in steps.iter().enumerate() {
+        let result = output.next_if(|line| is_of(line, step));
+        lines.push(result.unwrap_or_else(|| (*step).to_owned()));
+        let later = steps.get(n + 1..).unwrap_or_default();
+        let is_further = |line: &String| !later.iter().any(|step| is_of(line, step));
+        while let Some(line) = output.next_if(is_further) {
+            lines.push(format!("{FURTHER}{line}"));
+        }
+    }
+    lines
 }
 
 /// The names of the files in a folder, sorted.
@@ -132,6 +169,29 @@ mod tests {
             "# Title\n\none\na\nb\n----\n1 one\n  a\n  b\n\n# Next\ntwo\n----\n2 two\n\n";
         assert_eq!(run(&mut Echo::default(), text), expected);
         assert_eq!(run(&mut Echo::default(), expected), expected);
+    }
+
+    /// Answers some steps, and one of them at length.
+    #[derive(Default)]
+    struct Steps;
+
+    impl Machine for Steps {
+        fn perform(&mut self, _: &str, input: &[&str]) -> Vec<String> {
+            let answer = |step: &&str| match *step {
+                "silent" => Vec::new(),
+                "list" => vec!["one".to_owned(), "two".to_owned()],
+                step => vec![format!("{step} -> {}", step.len())],
+            };
+            input.iter().flat_map(answer).collect()
+        }
+    }
+
+    #[test]
+    fn steps_have_their_results_behind_them() {
+        let text = "do\na b\nsilent\nlist\n  old\na b -> old\nlist\n";
+        let expected = "do\na b -> 3\nsilent\nlist\n  one\n  two\na b -> 3\nlist\n  one\n  two\n\n";
+        assert_eq!(run(&mut Steps, text), expected);
+        assert_eq!(run(&mut Steps, expected), expected);
     }
 
     #[test]

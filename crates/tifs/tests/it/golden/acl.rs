@@ -159,7 +159,7 @@ impl Machine for Lists {
         assert_eq!(command, "do");
         let steps = input.iter();
         steps
-            .map(|step| format!("{step}: {}", self.step(step)))
+            .map(|step| format!("{step} -> {}", self.step(step)))
             .collect()
     }
 }

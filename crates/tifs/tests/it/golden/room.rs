@@ -164,7 +164,7 @@ impl Machine for Room {
         for step in input {
             let outcome = self.step(step);
             let events = std::mem::take(&mut self.device.0.lock().events);
-            let mut line = format!("{step}: {outcome}");
+            let mut line = format!("{step} -> {outcome}");
             if !events.is_empty() {
                 line += &format!(" ({})", compact(&events));
             }

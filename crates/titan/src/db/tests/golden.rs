@@ -215,8 +215,8 @@ impl World {
         self.rest();
         match said {
             Ok(None) => Vec::new(),
-            Ok(Some(said)) => vec![format!("{step}: {said}")],
-            Err(e) => vec![format!("{step}: {}", self.error(&e))],
+            Ok(Some(said)) => vec![format!("{step} -> {said}")],
+            Err(e) => vec![format!("{step} -> {}", self.error(&e))],
         }
     }
 
