@@ -16,9 +16,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use tifs::file_system::{Allocate, Existing, Seek};
-use titan_testkit::ops::{Operation, reduce};
+use titan_testkit::ops::{Operation, Words, reduce};
 
-use self::words::{Word, words_of};
+use self::words::Field;
 
 pub use self::generator::{Generator, Shape};
 pub use self::programs::{Features, Programs};
@@ -37,111 +37,74 @@ const ALLOCATIONS: [Allocate; 6] = [
     Allocate::ZeroRangeKeepSize,
 ];
 
-macro_rules! ops {
-    ($($(#[$doc:meta])* $kind:ident = $word:literal { $($field:ident: $type:ty),* },)*) => {
-        /// An operation.
-        #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Op {
-            $($(#[$doc])* $kind { $($field: $type),* },)*
-        }
+titan_testkit::operations! {
+    /// An operation.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub enum Op {
+        // Inodes by names.
+        Lookup = "lookup" { at: Name, to: Slot },
+        /// Takes back the slot's reference, and unbinds it: what is open is closed.
+        Forget = "forget" { slot: Slot },
+        MakeNode = "mknod" { at: Name, mode: Mode, umask: Mode, device: u32, to: Option<Slot> },
+        MakeDirectory = "mkdir" { at: Name, mode: Mode, umask: Mode, to: Option<Slot> },
+        MakeSymlink = "symlink" { at: Name, target: Raw, to: Option<Slot> },
+        ReadLink = "readlink" { of: Target },
+        Link = "link" { of: Target, at: Name, to: Option<Slot> },
+        Unlink = "unlink" { at: Name },
+        RemoveDirectory = "rmdir" { at: Name },
+        Rename = "rename" { from: Name, to: Name, how: Renaming },
+        /// Lists a directory, `page` entries at a time.
+        List = "list" { directory: Slot, attributes: bool, page: u32 },
 
-        /// The name of the operation, then its fields in order.
-        impl fmt::Display for Op {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $(Op::$kind { $($field),* } => {
-                        f.write_str($word)?;
-                        $(write!(f, " {}", $field.text())?;)*
-                        Ok(())
-                    })*
-                }
-            }
-        }
+        // Content. Without an offset, it is at the position of the open file.
+        /// By others than the superuser it drops privileges.
+        Write = "write" { file: Slot, offset: Option<u64>, data: Fill },
+        Read = "read" { file: Slot, offset: Option<u64>, length: u64 },
+        Allocate = "allocate" { file: Slot, offset: u64, length: u64, what: Allocate },
+        Copy = "copy" { from: Slot, offset: u64, to: Slot, at: u64, length: u64 },
+        Seek = "seek" { file: Slot, offset: u64, what: Seek },
+        Fsync = "fsync" { file: Slot, data_only: bool },
 
-        impl FromStr for Op {
-            type Err = String;
+        // Attributes.
+        Stat = "stat" { of: Target },
+        Set = "set" {
+            of: Target,
+            permissions: Option<Mode>,
+            uid: Option<u32>,
+            gid: Option<u32>,
+            size: Option<u64>,
+            accessed: Option<When>,
+            modified: Option<When>
+        },
+        SetExtended = "setxattr" { of: Target, name: Raw, value: Fill, existing: Existing },
+        GetExtended = "getxattr" { of: Target, name: Raw },
+        ListExtended = "listxattr" { of: Target },
+        RemoveExtended = "removexattr" { of: Target, name: Raw },
 
-            fn from_str(line: &str) -> Result<Op, String> {
-                let mut words = line.split_whitespace();
-                let op = match words.next() {
-                    $(Some($word) => Op::$kind {
-                        $($field: words_of(&mut words, line, stringify!($field))?),*
-                    },)*
-                    _ => return Err(format!("no operation: {line}")),
-                };
-                match words.next() {
-                    Some(word) => Err(format!("{word} is too much: {line}")),
-                    None => Ok(op),
-                }
-            }
-        }
-    };
-}
+        // The kernel's part: a volume does not see them as such.
+        Open = "open" { at: Name, access: Access, flags: Flags, mode: Mode, umask: Mode, to: Slot },
+        /// A file without a name (`O_TMPFILE`).
+        OpenUnnamed = "tmpfile" { at: Name, mode: Mode, umask: Mode, to: Slot },
+        /// Writes through a shared mapping, as far as the file reaches. Times are set afterwards.
+        MapWrite = "mmap" { file: Slot, at: u64, data: Fill },
+        Flock = "flock" { file: Slot, how: Lock },
+        Access = "access" { at: Name, mode: Mode },
+        /// By others than the superuser, it also takes the set-group-ID bit away.
+        SetAcl = "setfacl" { at: Name, default: bool, entries: Entries },
+        /// The kernel forgets names and inodes that it does not use.
+        DropCaches = "drop-caches" {},
 
-ops! {
-    // Inodes by names.
-    Lookup = "lookup" { at: Name, to: Slot },
-    /// Takes back the slot's reference, and unbinds it: what is open is closed.
-    Forget = "forget" { slot: Slot },
-    MakeNode = "mknod" { at: Name, mode: Mode, umask: Mode, device: u32, to: Option<Slot> },
-    MakeDirectory = "mkdir" { at: Name, mode: Mode, umask: Mode, to: Option<Slot> },
-    MakeSymlink = "symlink" { at: Name, target: Raw, to: Option<Slot> },
-    ReadLink = "readlink" { of: Target },
-    Link = "link" { of: Target, at: Name, to: Option<Slot> },
-    Unlink = "unlink" { at: Name },
-    RemoveDirectory = "rmdir" { at: Name },
-    Rename = "rename" { from: Name, to: Name, how: Renaming },
-    /// Lists a directory, `page` entries at a time.
-    List = "list" { directory: Slot, attributes: bool, page: u32 },
-
-    // Content. Without an offset, it is at the position of the open file.
-    /// By others than the superuser it drops privileges.
-    Write = "write" { file: Slot, offset: Option<u64>, data: Fill },
-    Read = "read" { file: Slot, offset: Option<u64>, length: u64 },
-    Allocate = "allocate" { file: Slot, offset: u64, length: u64, what: Allocate },
-    Copy = "copy" { from: Slot, offset: u64, to: Slot, at: u64, length: u64 },
-    Seek = "seek" { file: Slot, offset: u64, what: Seek },
-    Fsync = "fsync" { file: Slot, data_only: bool },
-
-    // Attributes.
-    Stat = "stat" { of: Target },
-    Set = "set" {
-        of: Target,
-        permissions: Option<Mode>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        accessed: Option<When>,
-        modified: Option<When>
-    },
-    SetExtended = "setxattr" { of: Target, name: Raw, value: Fill, existing: Existing },
-    GetExtended = "getxattr" { of: Target, name: Raw },
-    ListExtended = "listxattr" { of: Target },
-    RemoveExtended = "removexattr" { of: Target, name: Raw },
-
-    // The kernel's part: a volume does not see them as such.
-    Open = "open" { at: Name, access: Access, flags: Flags, mode: Mode, umask: Mode, to: Slot },
-    /// A file without a name (`O_TMPFILE`).
-    OpenUnnamed = "tmpfile" { at: Name, mode: Mode, umask: Mode, to: Slot },
-    /// Writes through a shared mapping, as far as the file reaches. Times are set afterwards.
-    MapWrite = "mmap" { file: Slot, at: u64, data: Fill },
-    Flock = "flock" { file: Slot, how: Lock },
-    Access = "access" { at: Name, mode: Mode },
-    /// By others than the superuser, it also takes the set-group-ID bit away.
-    SetAcl = "setfacl" { at: Name, default: bool, entries: Entries },
-    /// The kernel forgets names and inodes that it does not use.
-    DropCaches = "drop-caches" {},
-
-    // The whole volume.
-    Sync = "sync" {},
-    /// Deletes what nobody needs any more.
-    Reclaim = "reclaim" {},
-    /// Lets the store write its tables.
-    Flush = "flush" {},
-    /// Closes the volume, or unmounts it, and opens it again.
-    Remount = "remount" {},
-    /// The process ends, and the volume is opened again.
-    Crash = "crash" {},
+        // The whole volume.
+        Sync = "sync" {},
+        /// Deletes what nobody needs any more.
+        Reclaim = "reclaim" {},
+        /// Lets the store write its tables.
+        Flush = "flush" {},
+        /// Closes the volume, or unmounts it, and opens it again.
+        Remount = "remount" {},
+        /// The process ends, and the volume is opened again.
+        Crash = "crash" {},
+    }
 }
 
 /// An operation and the user who does it.
@@ -170,15 +133,16 @@ impl FromStr for Step {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Step, String> {
-        let Some(rest) = line.strip_prefix("as ") else {
-            return Ok(line.parse::<Op>()?.into());
+        let mut words = Words::of(line);
+        let mut read = || {
+            let by = match words.is_next("as") {
+                true => Field::take(&mut words, "user")?,
+                false => 0,
+            };
+            let op = Op::take(words.next("an operation")?, &mut words)?;
+            Ok(Step { by, op })
         };
-        let (by, op) = rest.split_once(' ').ok_or(format!("no user: {line}"))?;
-        let by = by.parse().map_err(|e| format!("{by}: {e}"))?;
-        Ok(Step {
-            by,
-            op: op.parse()?,
-        })
+        read().map_err(|e: titan::Error| format!("{e}: {line}"))
     }
 }
 

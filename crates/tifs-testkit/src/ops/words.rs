@@ -1,8 +1,9 @@
 //! The fields of operations, as text without spaces.
 
-use std::str::SplitWhitespace;
+use std::fmt;
 
 use tifs::file_system::{Allocate, Existing, Rename, Seek};
+use titan_testkit::ops::{Words, wrong};
 
 /// A place for an inode. The slot 0 has the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,19 +140,27 @@ pub type AclEntry = (u16, u32, u16);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries(pub Vec<AclEntry>);
 
-/// A field.
-pub(super) trait Word: Sized {
+/// A field of one word.
+trait Word: Sized {
     fn text(&self) -> String;
     fn read(text: &str) -> Option<Self>;
 }
 
-pub(super) fn words_of<T: Word>(
-    words: &mut SplitWhitespace<'_>,
-    line: &str,
-    field: &str,
-) -> Result<T, String> {
-    let word = words.next().ok_or(format!("{field} is missing: {line}"))?;
-    T::read(word).ok_or(format!("{word} is no {field}: {line}"))
+/// A field of operations.
+pub(super) trait Field: Sized {
+    fn show(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    fn take(words: &mut Words<'_>, name: &str) -> titan::Result<Self>;
+}
+
+impl<T: Word> Field for T {
+    fn show(&self, _: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, " {}", self.text())
+    }
+
+    fn take(words: &mut Words<'_>, name: &str) -> titan::Result<Self> {
+        let word = words.next(name)?;
+        T::read(word).ok_or_else(|| wrong(format!("{word} is no {name}")))
+    }
 }
 
 macro_rules! plain_words {

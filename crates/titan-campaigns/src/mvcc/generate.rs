@@ -234,7 +234,7 @@ impl Generator {
             range: self.range(),
             at,
             reverse: self.rng.bool(),
-            most: Some(self.rng.u32(1..10)),
+            first: Some(self.rng.u32(1..10)),
         }
     }
 
@@ -497,7 +497,7 @@ impl Generator {
                 range: Range::default(),
                 at: At::Present,
                 reverse,
-                most: None,
+                first: None,
             });
         }
         self.ended.push(id);

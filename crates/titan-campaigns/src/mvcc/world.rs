@@ -126,12 +126,12 @@ impl World {
                 range,
                 at,
                 reverse,
-                most,
+                first,
             } => {
                 let wanted = Wanted {
                     range,
                     reverse: *reverse,
-                    most: most.map_or(usize::MAX, |most| most as usize),
+                    most: first.map_or(usize::MAX, |first| first as usize),
                 };
                 self.scan(&wanted, *at)
             }

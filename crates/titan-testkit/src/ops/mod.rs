@@ -39,6 +39,7 @@
 //! bypasses the WAL. `compact` without bounds is `compact FAMILY - -`.
 
 mod generate;
+mod language;
 mod legal;
 mod reduce;
 pub mod stamp;
@@ -47,10 +48,10 @@ mod text;
 use std::fmt::Display;
 
 pub use generate::{Generator, Weights};
+pub use language::{Field, Words, wrong};
 pub use legal::legal;
 pub use reduce::reduce;
 pub use text::{Key, parse_key};
-pub(crate) use text::{Words, wrong};
 
 /// A language of operations: lists of them have a text, and are reduced.
 pub trait Operation: Clone + PartialEq + Display {
@@ -102,37 +103,21 @@ impl Value {
     }
 }
 
-/// One write in a batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Write {
-    Put {
-        family: String,
-        key: Vec<u8>,
-        value: Value,
-    },
-    /// Appends the value to what the key has, after a comma. If the key has nothing, it gets the
-    /// value.
-    Merge {
-        family: String,
-        key: Vec<u8>,
-        value: Value,
-    },
-    Delete {
-        family: String,
-        key: Vec<u8>,
-    },
-    /// Legal only if the key was put exactly once since it was last deleted.
-    SingleDelete {
-        family: String,
-        key: Vec<u8>,
-    },
-    /// The keys from `from` up to but not including `to`, which is not smaller than `from`.
-    DeleteRange {
-        family: String,
-        from: Vec<u8>,
-        to: Vec<u8>,
-    },
+crate::operations! {
+    /// One write in a batch.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum Write {
+        Put = "put" { family: String, key: Vec<u8>, value: Value },
+        /// Appends the value to what the key has, after a comma. If the key has nothing, it gets
+        /// the value.
+        Merge = "merge" { family: String, key: Vec<u8>, value: Value },
+        Delete = "delete" { family: String, key: Vec<u8> },
+        /// Legal only if the key was put exactly once since it was last deleted.
+        SingleDelete = "single-delete" { family: String, key: Vec<u8> },
+        /// The keys from `from` up to but not including `to`, which is not smaller than `from`.
+        DeleteRange = "delete-range" { family: String, from: Vec<u8>, to: Vec<u8> },
+    }
 }
 
 impl Write {
@@ -222,123 +207,67 @@ pub enum Durability {
     Synced,
 }
 
-/// One operation on a database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Applies writes atomically.
-    Write {
-        /// The batch; a single write is a batch of one.
-        writes: Vec<Write>,
-        /// Failures that it survives once it is acknowledged.
-        durability: Durability,
-    },
-    /// Reads a key.
-    Get {
-        /// Column family.
-        family: String,
-        /// Key.
-        key: Vec<u8>,
-        /// In this snapshot, or now.
-        at: Option<u32>,
-    },
-    /// Iterates over the keys from `from` up to but not including `to`.
-    Scan {
-        /// Column family.
-        family: String,
-        /// First key, or no bound.
-        from: Option<Vec<u8>>,
-        /// End, exclusive, or no bound.
-        to: Option<Vec<u8>>,
-        /// From the end to the start.
-        reverse: bool,
-        /// In this snapshot, or now.
-        at: Option<u32>,
-    },
-    /// Reads several keys at once.
-    MultiGet {
-        /// Column family.
-        family: String,
-        /// Keys, at least one; any may come twice.
-        keys: Vec<Vec<u8>>,
-        /// In this snapshot, or now.
-        at: Option<u32>,
-    },
-    /// Opens an iterator under an unused number. It shows the contents at the time of opening,
-    /// even if its column family is dropped or its snapshot released later.
-    Iter {
-        /// Its number.
-        id: u32,
-        /// Column family.
-        family: String,
-        /// Its limits.
-        bounds: Bounds,
-        /// In this snapshot, or now.
-        at: Option<u32>,
-    },
-    /// Moves an iterator. It starts without a position; forward or back from there, it stays
-    /// without one.
-    Move {
-        /// Its number.
-        id: u32,
-        /// Where to.
-        step: Step,
-    },
-    /// Closes an iterator.
-    DropIter {
-        /// Its number.
-        id: u32,
-    },
-    /// Takes a snapshot under an unused number.
-    Snapshot {
-        /// Its number.
-        id: u32,
-    },
-    /// Releases a snapshot.
-    DropSnapshot {
-        /// Its number.
-        id: u32,
-    },
-    /// Flushes a column family.
-    Flush {
-        /// Column family.
-        family: String,
-    },
-    /// Compacts the keys between two bounds, both inclusive.
-    Compact {
-        /// Column family.
-        family: String,
-        /// First key, or no bound.
-        from: Option<Vec<u8>>,
-        /// Last key, or no bound.
-        to: Option<Vec<u8>>,
-        /// Whether the last level is rewritten too.
-        bottommost: bool,
-    },
-    /// Compacts a column family and collects the garbage of its blob files.
-    Collect {
-        /// Column family.
-        family: String,
-    },
-    /// Makes a checkpoint in another directory, compares it with the database, and deletes it.
-    Checkpoint,
-    /// Flushes all column families.
-    FlushAll,
-    /// Makes all logged writes durable.
-    SyncWal,
-    /// Closes and opens the database; snapshots and iterators end.
-    Reopen,
-    /// Closes the database. Only [`Op::Reopen`] may follow.
-    Close,
-    /// Creates a column family that does not exist.
-    CreateCf {
-        /// Its name.
-        family: String,
-    },
-    /// Drops a column family other than the default one.
-    DropCf {
-        /// Its name.
-        family: String,
-    },
+crate::operations! {
+    /// One operation on a database.
+    ///
+    /// Bounds are keys, or none. `at` is the number of the snapshot that is read, or none.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the names say it")]
+    pub enum Op {
+        /// Reads a key.
+        Get = "get" { family: String, key: Vec<u8>, at: Option<u32> },
+        /// Iterates over the keys from `from` up to but not including `to`.
+        Scan = "scan" {
+            family: String,
+            from: Option<Vec<u8>>,
+            to: Option<Vec<u8>>,
+            reverse: bool,
+            at: Option<u32>,
+        },
+        /// Reads several keys at once: at least one; any may come twice.
+        MultiGet = "multi-get" { family: String, keys: Vec<Vec<u8>>, at: Option<u32> },
+        /// Opens an iterator under an unused number. It shows the contents at the time of opening,
+        /// even if its column family is dropped or its snapshot released later.
+        Iter = "iter" { id: u32, family: String, bounds: Bounds, at: Option<u32> },
+        /// Closes an iterator.
+        DropIter = "drop-iter" { id: u32 },
+        /// Takes a snapshot under an unused number.
+        Snapshot = "snapshot" { id: u32 },
+        /// Releases a snapshot.
+        DropSnapshot = "drop-snapshot" { id: u32 },
+        /// Flushes a column family.
+        Flush = "flush" { family: String },
+        /// Compacts the keys between two bounds, both inclusive, and on demand the last level too.
+        Compact = "compact" {
+            family: String,
+            from: Option<Vec<u8>>,
+            to: Option<Vec<u8>>,
+            bottommost: bool,
+        },
+        /// Compacts a column family and collects the garbage of its blob files.
+        Collect = "collect" { family: String },
+        /// Makes a checkpoint in another directory, compares it with the database, and deletes it.
+        Checkpoint = "checkpoint",
+        /// Flushes all column families.
+        FlushAll = "flush-all",
+        /// Makes all logged writes durable.
+        SyncWal = "sync-wal",
+        /// Closes and opens the database; snapshots and iterators end.
+        Reopen = "reopen",
+        /// Closes the database. Only [`Op::Reopen`] may follow.
+        Close = "close",
+        /// Creates a column family that does not exist.
+        CreateCf = "create-cf" { family: String },
+        /// Drops a column family other than the default one.
+        DropCf = "drop-cf" { family: String },
+    }
+    others(show_other, take_other) {
+        /// Applies writes atomically. A single write is a batch of one.
+        Write { writes: Vec<Write>, durability: Durability },
+        /// Moves an iterator. It starts without a position; forward or back from there, it stays
+        /// without one.
+        Move { id: u32, step: Step },
+    }
 }
 
 impl Op {

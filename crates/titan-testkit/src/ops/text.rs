@@ -1,11 +1,13 @@
 //! Converts operations to text and back.
 
 use std::fmt;
-use std::str::{FromStr, SplitWhitespace};
+use std::str::FromStr;
 
 use titan::{Error, Result};
 
-use super::{Bounds, Durability, Op, Operation, Ops, Step, Value, Write, legal, reduce};
+use super::{
+    Durability, Field, Op, Operation, Ops, Step, Value, Words, Write, legal, reduce, wrong,
+};
 
 /// A key as text.
 pub struct Key<'a>(pub &'a [u8]);
@@ -24,18 +26,6 @@ impl fmt::Display for Key<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// A bound as text.
-struct Limit<'a>(&'a Option<Vec<u8>>);
-
-impl fmt::Display for Limit<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(key) => write!(f, "{}", Key(key)),
-            None => f.write_str("-"),
-        }
     }
 }
 
@@ -59,111 +49,50 @@ impl FromStr for Value {
     }
 }
 
-impl fmt::Display for Write {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Write::Put { family, key, value } => {
-                write!(f, "put {family} {} {value}", Key(key))
+impl Op {
+    pub(super) fn show_other(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (writes, durability) = match self {
+            Op::Write { writes, durability } => (writes, durability),
+            Op::Move { id, step } => {
+                return match step {
+                    Step::First => write!(f, "first {id}"),
+                    Step::Last => write!(f, "last {id}"),
+                    Step::Seek(key) => write!(f, "seek {id} {}", Key(key)),
+                    Step::SeekForPrev(key) => write!(f, "seek-for-prev {id} {}", Key(key)),
+                    Step::Next(n) => write!(f, "next {id} {n}"),
+                    Step::Prev(n) => write!(f, "prev {id} {n}"),
+                };
             }
-            Write::Merge { family, key, value } => {
-                write!(f, "merge {family} {} {value}", Key(key))
-            }
-            Write::Delete { family, key } => write!(f, "delete {family} {}", Key(key)),
-            Write::SingleDelete { family, key } => {
-                write!(f, "single-delete {family} {}", Key(key))
-            }
-            Write::DeleteRange { family, from, to } => {
-                write!(f, "delete-range {family} {} {}", Key(from), Key(to))
-            }
+            _ => return Ok(()),
+        };
+        f.write_str(match durability {
+            Durability::Unlogged => "unlogged ",
+            Durability::Logged => "",
+            Durability::Synced => "sync ",
+        })?;
+        if let [write] = &writes[..] {
+            return write!(f, "{write}");
         }
+        let writes: Vec<String> = writes.iter().map(Write::to_string).collect();
+        write!(f, "batch [{}]", writes.join("; "))
     }
-}
 
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let snapshot = |at: &Option<u32>| at.map(|id| format!(" @{id}")).unwrap_or_default();
-        match self {
-            Op::Write { writes, durability } => {
-                f.write_str(match durability {
-                    Durability::Unlogged => "unlogged ",
-                    Durability::Logged => "",
-                    Durability::Synced => "sync ",
-                })?;
-                if let [write] = &writes[..] {
-                    return write!(f, "{write}");
-                }
-                let writes: Vec<String> = writes.iter().map(Write::to_string).collect();
-                write!(f, "batch [{}]", writes.join("; "))
-            }
-            Op::Get { family, key, at } => write!(f, "get {family} {}{}", Key(key), snapshot(at)),
-            Op::Scan {
-                family,
-                from,
-                to,
-                reverse,
-                at,
-            } => {
-                let direction = if *reverse { " reverse" } else { "" };
-                let at = snapshot(at);
-                write!(
-                    f,
-                    "scan {family} {} {}{direction}{at}",
-                    Limit(from),
-                    Limit(to)
-                )
-            }
-            Op::MultiGet { family, keys, at } => {
-                write!(f, "multi-get {family}")?;
-                keys.iter().try_for_each(|key| write!(f, " {}", Key(key)))?;
-                f.write_str(&snapshot(at))
-            }
-            Op::Iter {
-                id,
-                family,
-                bounds: Bounds { from, to, prefix },
-                at,
-            } => {
-                write!(f, "iter {id} {family} {} {}", Limit(from), Limit(to))?;
-                if let Some(prefix) = prefix {
-                    write!(f, " prefix {}", Key(prefix))?;
-                }
-                f.write_str(&snapshot(at))
-            }
-            Op::Move { id, step } => match step {
-                Step::First => write!(f, "first {id}"),
-                Step::Last => write!(f, "last {id}"),
-                Step::Seek(key) => write!(f, "seek {id} {}", Key(key)),
-                Step::SeekForPrev(key) => write!(f, "seek-for-prev {id} {}", Key(key)),
-                Step::Next(n) => write!(f, "next {id} {n}"),
-                Step::Prev(n) => write!(f, "prev {id} {n}"),
-            },
-            Op::DropIter { id } => write!(f, "drop-iter {id}"),
-            Op::Snapshot { id } => write!(f, "snapshot {id}"),
-            Op::DropSnapshot { id } => write!(f, "drop-snapshot {id}"),
-            Op::Flush { family } => write!(f, "flush {family}"),
-            Op::Compact {
-                family,
-                from,
-                to,
-                bottommost,
-            } => {
-                let bottommost = if *bottommost { " bottommost" } else { "" };
-                write!(
-                    f,
-                    "compact {family} {} {}{bottommost}",
-                    Limit(from),
-                    Limit(to)
-                )
-            }
-            Op::Collect { family } => write!(f, "collect {family}"),
-            Op::Checkpoint => f.write_str("checkpoint"),
-            Op::FlushAll => f.write_str("flush-all"),
-            Op::SyncWal => f.write_str("sync-wal"),
-            Op::Reopen => f.write_str("reopen"),
-            Op::Close => f.write_str("close"),
-            Op::CreateCf { family } => write!(f, "create-cf {family}"),
-            Op::DropCf { family } => write!(f, "drop-cf {family}"),
+    pub(super) fn take_other(word: &str, words: &mut Words<'_>) -> Result<Op> {
+        if !["first", "last", "seek", "seek-for-prev", "next", "prev"].contains(&word) {
+            let writes = vec![Write::take(word, words)?];
+            let durability = Durability::Logged;
+            return Ok(Op::Write { writes, durability });
         }
+        let id = words.number("an iterator's number")?;
+        let step = match word {
+            "first" => Step::First,
+            "last" => Step::Last,
+            "seek" => Step::Seek(Field::take(words, "key")?),
+            "seek-for-prev" => Step::SeekForPrev(Field::take(words, "key")?),
+            "next" => Step::Next(words.number("how far")?),
+            _ => Step::Prev(words.number("how far")?),
+        };
+        Ok(Op::Move { id, step })
     }
 }
 
@@ -213,8 +142,9 @@ impl<O: Operation> FromStr for Ops<O> {
     }
 }
 
-pub(crate) fn wrong(what: impl fmt::Display) -> Error {
-    Error::invalid_argument(what.to_string())
+fn write(text: &str) -> Result<Write> {
+    let mut words = Words::of(text);
+    Write::take(words.next("a write")?, &mut words)
 }
 
 fn parse_op(line: &str) -> Result<Op> {
@@ -224,230 +154,25 @@ fn parse_op(line: &str) -> Result<Op> {
         _ => (line, Durability::Logged),
     };
     if let Some(batch) = line.strip_prefix("batch ") {
-        let inner = batch
-            .trim()
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
+        let inner = batch.trim().strip_prefix('[');
+        let inner = inner.and_then(|rest| rest.strip_suffix(']'));
         let inner = inner.ok_or_else(|| wrong("a batch is [write; write]"))?;
-        let writes = inner.split(';').filter(|write| !write.trim().is_empty());
-        let writes = writes.map(|write| {
-            let mut words = Words::of(write);
-            let verb = words.next("a write")?;
-            let parsed = words
-                .write(verb)?
-                .ok_or_else(|| wrong(format!("no write: {verb}")))?;
-            words.end(parsed)
-        });
+        let writes = inner.split(';').filter(|text| !text.trim().is_empty());
         return Ok(Op::Write {
-            writes: writes.collect::<Result<_>>()?,
+            writes: writes.map(write).collect::<Result<_>>()?,
             durability,
         });
     }
     let mut words = Words::of(line);
-    let verb = words.next("an operation")?;
-    if let Some(write) = words.write(verb)? {
-        return words.end(Op::Write {
-            writes: vec![write],
-            durability,
-        });
+    let word = words.next("an operation")?;
+    if word == "compact" && words.clone().count() == 1 {
+        return parse_op(&format!("{line} - -"));
     }
-    if durability != Durability::Logged {
-        return Err(wrong("only writes are synced or unlogged"));
-    }
-    let op = match verb {
-        "get" => Op::Get {
-            family: words.family()?,
-            key: words.key()?,
-            at: words.snapshot()?,
-        },
-        "scan" => {
-            let (family, from, to) = (words.family()?, words.limit()?, words.limit()?);
-            Op::Scan {
-                family,
-                from,
-                to,
-                reverse: words.is_next("reverse"),
-                at: words.snapshot()?,
-            }
-        }
-        "multi-get" => {
-            let (family, mut keys) = (words.family()?, vec![words.key()?]);
-            while !words.is_last_or_snapshot() {
-                keys.push(words.key()?);
-            }
-            Op::MultiGet {
-                family,
-                keys,
-                at: words.snapshot()?,
-            }
-        }
-        "iter" => {
-            let (id, family) = (words.number("an iterator's number")?, words.family()?);
-            let (from, to) = (words.limit()?, words.limit()?);
-            let prefix = words.is_next("prefix").then(|| words.key()).transpose()?;
-            Op::Iter {
-                id,
-                family,
-                bounds: Bounds { from, to, prefix },
-                at: words.snapshot()?,
-            }
-        }
-        "first" | "last" | "seek" | "seek-for-prev" | "next" | "prev" => Op::Move {
-            id: words.number("an iterator's number")?,
-            step: match verb {
-                "first" => Step::First,
-                "last" => Step::Last,
-                "seek" => Step::Seek(words.key()?),
-                "seek-for-prev" => Step::SeekForPrev(words.key()?),
-                "next" => Step::Next(words.number("how far")?),
-                _ => Step::Prev(words.number("how far")?),
-            },
-        },
-        "drop-iter" => Op::DropIter {
-            id: words.number("an iterator's number")?,
-        },
-        "snapshot" => Op::Snapshot {
-            id: words.number("a snapshot's number")?,
-        },
-        "drop-snapshot" => Op::DropSnapshot {
-            id: words.number("a snapshot's number")?,
-        },
-        "flush" => Op::Flush {
-            family: words.family()?,
-        },
-        "compact" => {
-            let family = words.family()?;
-            let (from, to) = match words.peek() {
-                None => (None, None),
-                Some(_) => (words.limit()?, words.limit()?),
-            };
-            Op::Compact {
-                family,
-                from,
-                to,
-                bottommost: words.is_next("bottommost"),
-            }
-        }
-        "collect" => Op::Collect {
-            family: words.family()?,
-        },
-        "checkpoint" => Op::Checkpoint,
-        "flush-all" => Op::FlushAll,
-        "sync-wal" => Op::SyncWal,
-        "reopen" => Op::Reopen,
-        "close" => Op::Close,
-        "create-cf" => Op::CreateCf {
-            family: words.family()?,
-        },
-        "drop-cf" => Op::DropCf {
-            family: words.family()?,
-        },
-        _ => return Err(wrong(format!("no operation: {verb}"))),
-    };
-    words.end(op)
-}
-
-/// The remaining words of an operation.
-pub(crate) struct Words<'a>(SplitWhitespace<'a>);
-
-impl<'a> Words<'a> {
-    pub(crate) fn of(line: &'a str) -> Self {
-        Words(line.split_whitespace())
-    }
-
-    /// The next word, without taking it.
-    pub(crate) fn peek(&self) -> Option<&'a str> {
-        self.0.clone().next()
-    }
-
-    pub(crate) fn next(&mut self, what: &str) -> Result<&'a str> {
-        self.0
-            .next()
-            .ok_or_else(|| wrong(format!("{what} is missing")))
-    }
-
-    /// Skips the next word if it is this one.
-    pub(crate) fn is_next(&mut self, word: &str) -> bool {
-        let mut ahead = self.0.clone();
-        let found = ahead.next() == Some(word);
-        if found {
-            self.0 = ahead;
-        }
-        found
-    }
-
-    fn is_last_or_snapshot(&self) -> bool {
-        self.peek().is_none_or(|word| word.starts_with('@'))
-    }
-
-    pub(crate) fn end<T>(&mut self, parsed: T) -> Result<T> {
-        match self.0.next() {
-            None => Ok(parsed),
-            Some(word) => Err(wrong(format!("{word} is too much"))),
-        }
-    }
-
-    pub(crate) fn number<T: FromStr>(&mut self, what: &str) -> Result<T> {
-        self.next(what)?
-            .parse()
-            .map_err(|_| wrong(format!("{what} is a number")))
-    }
-
-    fn family(&mut self) -> Result<String> {
-        self.next("a column family").map(str::to_owned)
-    }
-
-    pub(crate) fn key(&mut self) -> Result<Vec<u8>> {
-        parse_key(self.next("a key")?)
-    }
-
-    fn limit(&mut self) -> Result<Option<Vec<u8>>> {
-        match self.next("a bound")? {
-            "-" => Ok(None),
-            word => parse_key(word).map(Some),
-        }
-    }
-
-    fn snapshot(&mut self) -> Result<Option<u32>> {
-        let Some(word) = self.0.next() else {
-            return Ok(None);
-        };
-        let id = word.strip_prefix('@').and_then(|id| id.parse().ok());
-        id.map(Some)
-            .ok_or_else(|| wrong(format!("{word} is no snapshot")))
-    }
-
-    pub(crate) fn value(&mut self) -> Result<Value> {
-        self.next("a value")?.parse()
-    }
-
-    fn write(&mut self, verb: &str) -> Result<Option<Write>> {
-        Ok(Some(match verb {
-            "put" => Write::Put {
-                family: self.family()?,
-                key: self.key()?,
-                value: self.value()?,
-            },
-            "merge" => Write::Merge {
-                family: self.family()?,
-                key: self.key()?,
-                value: self.value()?,
-            },
-            "delete" => Write::Delete {
-                family: self.family()?,
-                key: self.key()?,
-            },
-            "single-delete" => Write::SingleDelete {
-                family: self.family()?,
-                key: self.key()?,
-            },
-            "delete-range" => Write::DeleteRange {
-                family: self.family()?,
-                from: self.key()?,
-                to: self.key()?,
-            },
-            _ => return Ok(None),
-        }))
+    match Op::take(word, &mut words)? {
+        Op::MultiGet { keys, .. } if keys.is_empty() => Err(wrong("a key is missing")),
+        Op::Write { writes, .. } => Ok(Op::Write { writes, durability }),
+        _ if durability != Durability::Logged => Err(wrong("only writes are synced or unlogged")),
+        op => Ok(op),
     }
 }
 

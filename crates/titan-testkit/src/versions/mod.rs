@@ -52,7 +52,7 @@ mod text;
 
 pub use model::{Versions, Write};
 
-use crate::ops::Value;
+use crate::ops::{Field, Value};
 use crate::sim::Loss;
 
 /// A way in which a transaction commits.
@@ -158,70 +158,56 @@ pub enum Whole {
     Audit,
 }
 
-/// One operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the module says what the fields are")]
-pub enum Op {
-    /// Begins a transaction.
-    Begin { id: u32, kind: Kind },
-    /// Writes in a transaction.
-    Change {
-        id: u32,
-        key: Vec<u8>,
-        change: Change,
-    },
-    /// Prewrites these keys of a client's transaction, or all.
-    Prewrite { id: u32, keys: Vec<Vec<u8>> },
-    /// Another actor asks for the status of a transaction; a reader at `at` pushes it. With
-    /// `expired` it takes the locks for expired.
-    CheckStatus { id: u32, at: At, expired: bool },
-    /// See [`Verb`].
-    On { verb: Verb, id: u32 },
-    /// Reads a key.
-    Get { key: Vec<u8>, at: At },
-    /// Reads the first `most` rows of a range.
-    Scan {
-        range: Range,
-        at: At,
-        reverse: bool,
-        most: Option<u32>,
-    },
-    /// Begins to read the rows of a range.
-    Iter {
-        id: u32,
-        range: Range,
-        at: At,
-        reverse: bool,
-    },
-    /// Reads the next `n` rows.
-    Next { id: u32, n: u32 },
-    /// Keeps a snapshot.
-    Snapshot { id: u32, at: At },
-    /// Holds the safe point.
-    Hold { id: u32, at: At },
-    /// Moves the safe point.
-    SafePoint { at: At },
-    /// Compacts the tables around a key.
-    Compact { key: Vec<u8>, bottommost: bool },
-    /// Lets milliseconds pass.
-    Tick { ms: u64 },
-    /// Sets the clock forward or back, by milliseconds.
-    Clock { ms: i64 },
-    /// Stops the machine or the process, `back` operations of the file system ago, and opens the
-    /// store.
-    Crash { loss: Loss, back: usize },
-    /// Begins to load a range into the cache, or loads it if it has no number.
-    Load {
-        id: Option<u32>,
-        range: Range,
-        pinned: bool,
-    },
-    /// Makes steps of a load.
-    LoadStep { id: u32, n: u32 },
-    /// Drops a range from the cache.
-    Evict { range: Range },
-    /// Sets the cache's limit of memory.
-    Limit { bytes: usize },
-    /// See [`Whole`].
-    Whole(Whole),
+crate::operations! {
+    /// One operation.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the module says what the fields are")]
+    pub enum Op {
+        /// Begins a transaction.
+        Begin = "begin" { id: u32, kind: Kind },
+        /// Prewrites these keys of a client's transaction, or all.
+        Prewrite = "prewrite" { id: u32, keys: Vec<Vec<u8>> },
+        /// Another actor asks for the status of a transaction; a reader at `at` pushes it. With
+        /// `expired` it takes the locks for expired.
+        CheckStatus = "check-status" { id: u32, at: At, expired: bool },
+        /// Reads a key.
+        Get = "get" { key: Vec<u8>, at: At },
+        /// Reads the rows of a range, or the first ones.
+        Scan = "scan" { range: Range, at: At, reverse: bool, first: Option<u32> },
+        /// Begins to read the rows of a range.
+        Iter = "iter" { id: u32, range: Range, at: At, reverse: bool },
+        /// Reads the next `n` rows.
+        Next = "next" { id: u32, n: u32 },
+        /// Keeps a snapshot.
+        Snapshot = "snapshot" { id: u32, at: At },
+        /// Holds the safe point.
+        Hold = "hold" { id: u32, at: At },
+        /// Moves the safe point.
+        SafePoint = "safe-point" { at: At },
+        /// Compacts the tables around a key.
+        Compact = "compact" { key: Vec<u8>, bottommost: bool },
+        /// Lets milliseconds pass.
+        Tick = "tick" { ms: u64 },
+        /// Sets the clock forward or back, by milliseconds.
+        Clock = "clock" { ms: i64 },
+        /// Makes steps of a load.
+        LoadStep = "load-step" { id: u32, n: u32 },
+        /// Drops a range from the cache.
+        Evict = "evict" { range: Range },
+        /// Sets the cache's limit of memory.
+        Limit = "limit" { bytes: usize },
+    }
+    others(show_other, take_other) {
+        /// Writes in a transaction.
+        Change { id: u32, key: Vec<u8>, change: Change },
+        /// Stops the machine or the process, `back` operations of the file system ago, and opens
+        /// the store.
+        Crash { loss: Loss, back: usize },
+        /// Begins to load a range into the cache, or loads it if it has no number.
+        Load { id: Option<u32>, range: Range, pinned: bool },
+        /// See [`Verb`].
+        On { verb: Verb, id: u32 },
+        /// See [`Whole`].
+        Whole(Whole),
+    }
 }

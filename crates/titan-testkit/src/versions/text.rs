@@ -6,7 +6,7 @@ use std::fmt;
 use titan::Result;
 
 use super::{At, Change, Kind, Op, Range, Verb, Whole};
-use crate::ops::{Key, Operation, Value, Words, parse_key, wrong};
+use crate::ops::{Field, Key, Operation, Value, Words, parse_key, wrong};
 use crate::sim::Loss;
 
 const KINDS: [(&str, Kind); 3] = [
@@ -48,8 +48,25 @@ fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str
     found.map_or("", |(name, _)| name)
 }
 
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Field for Kind {
+    fn show(&self, _: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match name_of(&KINDS, self) {
+            "" => Ok(()),
+            kind => write!(f, " {kind}"),
+        }
+    }
+
+    fn take(words: &mut Words<'_>, name: &str) -> Result<Self> {
+        if words.peek().is_none() {
+            return Ok(Kind::Optimistic);
+        }
+        let word = words.next(name)?;
+        named(&KINDS, word).ok_or_else(|| wrong(format!("no kind: {word}")))
+    }
+}
+
+impl Field for At {
+    fn show(&self, _: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             At::Present => Ok(()),
             At::Of(id) => write!(f, " @{id}"),
@@ -57,28 +74,51 @@ impl fmt::Display for At {
             At::In(id) => write!(f, " in {id}"),
         }
     }
+
+    fn take(words: &mut Words<'_>, name: &str) -> Result<Self> {
+        if words.is_next("in") {
+            return words.number("in").map(At::In);
+        }
+        let Some(word) = words.peek().and_then(|word| word.strip_prefix('@')) else {
+            return Ok(At::Present);
+        };
+        words.next(name)?;
+        let id = |word: &str| {
+            word.parse()
+                .map_err(|_| wrong(format!("no timestamp: @{word}")))
+        };
+        match word.strip_suffix('-') {
+            Some(word) => id(word).map(At::Before),
+            None => id(word).map(At::Of),
+        }
+    }
 }
 
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Field for Range {
+    fn show(&self, _: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A point in a key would end it.
         let bound = |key: &Option<Vec<u8>>| {
             let key = key.as_deref().map(|key| Key(key).to_string());
             key.unwrap_or_default().replace('.', "%2e")
         };
-        write!(f, "{}..{}", bound(&self.from), bound(&self.to))
+        write!(f, " {}..{}", bound(&self.from), bound(&self.to))
+    }
+
+    fn take(words: &mut Words<'_>, name: &str) -> Result<Self> {
+        let word = words.next(name)?;
+        let bounds = word.split_once("..");
+        let (from, to) = bounds.ok_or_else(|| wrong(format!("a range is FROM..TO, not {word}")))?;
+        let bound = |word: &str| (!word.is_empty()).then(|| parse_key(word)).transpose();
+        Ok(Range {
+            from: bound(from)?,
+            to: bound(to)?,
+        })
     }
 }
 
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let if_set = |is_set: bool, word: &'static str| if is_set { word } else { "" };
+impl Op {
+    pub(super) fn show_other(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Op::Begin { id, kind } => {
-                let kind = name_of(&KINDS, kind);
-                let space = if_set(!kind.is_empty(), " ");
-                write!(f, "begin {id}{space}{kind}")
-            }
             Op::Change { id, key, change } => {
                 let key = Key(key);
                 match change {
@@ -88,44 +128,6 @@ impl fmt::Display for Op {
                     Change::GetForUpdate => write!(f, "get-for-update {id} {key}"),
                 }
             }
-            Op::Prewrite { id, keys } => {
-                write!(f, "prewrite {id}")?;
-                keys.iter().try_for_each(|key| write!(f, " {}", Key(key)))
-            }
-            Op::CheckStatus { id, at, expired } => {
-                write!(f, "check-status {id}{at}{}", if_set(*expired, " expired"))
-            }
-            Op::On { verb, id } => write!(f, "{} {id}", name_of(&VERBS, verb)),
-            Op::Get { key, at } => write!(f, "get {}{at}", Key(key)),
-            Op::Scan {
-                range,
-                at,
-                reverse,
-                most,
-            } => {
-                write!(f, "scan {range}{at}{}", if_set(*reverse, " reverse"))?;
-                most.map_or(Ok(()), |most| write!(f, " first {most}"))
-            }
-            Op::Iter {
-                id,
-                range,
-                at,
-                reverse,
-            } => write!(f, "iter {id} {range}{at}{}", if_set(*reverse, " reverse")),
-            Op::Next { id, n } => write!(f, "next {id} {n}"),
-            Op::Snapshot { id, at } => write!(f, "snapshot {id}{at}"),
-            Op::Hold { id, at } => write!(f, "hold {id}{at}"),
-            Op::SafePoint { at } => write!(f, "safe-point{at}"),
-            Op::Compact { key, bottommost } => {
-                write!(
-                    f,
-                    "compact {}{}",
-                    Key(key),
-                    if_set(*bottommost, " bottommost")
-                )
-            }
-            Op::Tick { ms } => write!(f, "tick {ms}"),
-            Op::Clock { ms } => write!(f, "clock {ms}"),
             Op::Crash { loss, back } => {
                 match loss {
                     Loss::None => f.write_str("crash nothing")?,
@@ -138,136 +140,28 @@ impl fmt::Display for Op {
                 }
             }
             Op::Load { id, range, pinned } => {
-                f.write_str("load ")?;
-                id.map_or(Ok(()), |id| write!(f, "{id} "))?;
-                write!(f, "{range}{}", if_set(*pinned, " pinned"))
+                f.write_str("load")?;
+                id.map_or(Ok(()), |id| write!(f, " {id}"))?;
+                range.show("range", f)?;
+                pinned.show("pinned", f)
             }
-            Op::LoadStep { id, n } => write!(f, "load-step {id} {n}"),
-            Op::Evict { range } => write!(f, "evict {range}"),
-            Op::Limit { bytes } => write!(f, "limit {bytes}"),
+            Op::On { verb, id } => write!(f, "{} {id}", name_of(&VERBS, verb)),
             Op::Whole(whole) => f.write_str(name_of(&WHOLE, whole)),
+            _ => Ok(()),
         }
     }
-}
 
-fn number(words: &mut Words<'_>) -> Result<u32> {
-    words.number("the number")
-}
-
-fn range(words: &mut Words<'_>) -> Result<Range> {
-    let word = words.next("a range")?;
-    let bounds = word.split_once("..");
-    let (from, to) = bounds.ok_or_else(|| wrong(format!("a range is FROM..TO, not {word}")))?;
-    let bound = |word: &str| (!word.is_empty()).then(|| parse_key(word)).transpose();
-    Ok(Range {
-        from: bound(from)?,
-        to: bound(to)?,
-    })
-}
-
-fn at(words: &mut Words<'_>) -> Result<At> {
-    if words.is_next("in") {
-        return number(words).map(At::In);
-    }
-    let Some(word) = words.peek().and_then(|word| word.strip_prefix('@')) else {
-        return Ok(At::Present);
-    };
-    words.next("a timestamp")?;
-    let (id, is_before) = match word.strip_suffix('-') {
-        Some(id) => (id, true),
-        None => (word, false),
-    };
-    let id = id
-        .parse()
-        .map_err(|_| wrong(format!("no timestamp: @{word}")))?;
-    Ok(if is_before {
-        At::Before(id)
-    } else {
-        At::Of(id)
-    })
-}
-
-impl Operation for Op {
-    fn parse(line: &str) -> Result<Op> {
-        let mut words = Words::of(line);
-        let name = words.next("an operation")?;
-        let words = &mut words;
-        let change = |words: &mut Words<'_>, change: fn(&mut Words<'_>) -> Result<Change>| {
-            let (id, key) = (number(words)?, words.key()?);
-            let change = change(words)?;
-            Ok::<_, titan::Error>(Op::Change { id, key, change })
-        };
-        let op = match name {
-            "begin" => {
-                let id = number(words)?;
-                let kind = match words.peek() {
-                    None => Kind::Optimistic,
-                    Some(word) => {
-                        words.next("a kind")?;
-                        named(&KINDS, word).ok_or_else(|| wrong(format!("no kind: {word}")))?
-                    }
-                };
-                Op::Begin { id, kind }
-            }
-            "put" => change(words, |words| words.value().map(Change::Put))?,
-            "delete" => change(words, |_| Ok(Change::Delete))?,
-            "lock" => change(words, |_| Ok(Change::Lock))?,
-            "get-for-update" => change(words, |_| Ok(Change::GetForUpdate))?,
-            "prewrite" => {
-                let (id, mut keys) = (number(words)?, Vec::new());
-                while words.peek().is_some() {
-                    keys.push(words.key()?);
-                }
-                Op::Prewrite { id, keys }
-            }
-            "check-status" => Op::CheckStatus {
-                id: number(words)?,
-                at: at(words)?,
-                expired: words.is_next("expired"),
-            },
-            "get" => Op::Get {
-                key: words.key()?,
-                at: at(words)?,
-            },
-            "scan" => {
-                let (range, at) = (range(words)?, at(words)?);
-                let reverse = words.is_next("reverse");
-                let most = words.is_next("first").then(|| number(words)).transpose()?;
-                Op::Scan {
-                    range,
-                    at,
-                    reverse,
-                    most,
-                }
-            }
-            "iter" => Op::Iter {
-                id: number(words)?,
-                range: range(words)?,
-                at: at(words)?,
-                reverse: words.is_next("reverse"),
-            },
-            "next" => Op::Next {
-                id: number(words)?,
-                n: number(words)?,
-            },
-            "snapshot" => Op::Snapshot {
-                id: number(words)?,
-                at: at(words)?,
-            },
-            "hold" => Op::Hold {
-                id: number(words)?,
-                at: at(words)?,
-            },
-            "safe-point" => Op::SafePoint { at: at(words)? },
-            "compact" => Op::Compact {
-                key: words.key()?,
-                bottommost: words.is_next("bottommost"),
-            },
-            "tick" => Op::Tick {
-                ms: words.number("the time in milliseconds")?,
-            },
-            "clock" => Op::Clock {
-                ms: words.number("the jump in milliseconds")?,
+    pub(super) fn take_other(name: &str, words: &mut Words<'_>) -> Result<Op> {
+        Ok(match name {
+            "put" | "delete" | "lock" | "get-for-update" => Op::Change {
+                id: words.number("the transaction")?,
+                key: Field::take(words, "a key")?,
+                change: match name {
+                    "put" => Change::Put(Field::take(words, "a value")?),
+                    "delete" => Change::Delete,
+                    "lock" => Change::Lock,
+                    _ => Change::GetForUpdate,
+                },
             },
             "crash" => {
                 let word = words.next("a loss")?;
@@ -286,32 +180,29 @@ impl Operation for Op {
             }
             "load" => {
                 let is_range = words.peek().is_some_and(|word| word.contains(".."));
+                let id = (!is_range).then(|| words.number("the load"));
                 Op::Load {
-                    id: (!is_range).then(|| number(words)).transpose()?,
-                    range: range(words)?,
+                    id: id.transpose()?,
+                    range: Field::take(words, "a range")?,
                     pinned: words.is_next("pinned"),
                 }
             }
-            "load-step" => Op::LoadStep {
-                id: number(words)?,
-                n: number(words)?,
-            },
-            "evict" => Op::Evict {
-                range: range(words)?,
-            },
-            "limit" => Op::Limit {
-                bytes: words.number("the limit in bytes")?,
-            },
             _ => match (named(&VERBS, name), named(&WHOLE, name)) {
                 (Some(verb), _) => Op::On {
                     verb,
-                    id: number(words)?,
+                    id: words.number("the number")?,
                 },
                 (_, Some(whole)) => Op::Whole(whole),
                 _ => return Err(wrong(format!("no operation: {name}"))),
             },
-        };
-        words.end(op)
+        })
+    }
+}
+
+impl Operation for Op {
+    fn parse(line: &str) -> Result<Op> {
+        let mut words = Words::of(line);
+        Op::take(words.next("an operation")?, &mut words)
     }
 
     /// Removes operations on what was never begun, and those that give a number twice.
@@ -341,13 +232,13 @@ impl Operation for Op {
                 shorter.map(put).collect()
             }
             Op::Scan {
-                range, at, most, ..
-            } if *range != Range::default() || most.is_some() => {
+                range, at, first, ..
+            } if *range != Range::default() || first.is_some() => {
                 vec![Op::Scan {
                     range: Range::default(),
                     at: *at,
                     reverse: false,
-                    most: None,
+                    first: None,
                 }]
             }
             _ => Vec::new(),
