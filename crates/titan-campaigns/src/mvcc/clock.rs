@@ -1,8 +1,6 @@
 //! The clock of a history, which only its operations move.
 
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use titan::SystemClock;
@@ -22,40 +20,33 @@ const STEP: Duration = Duration::from_millis(1);
 
 /// Time passes when a history says so, and a little while a thread of the store waits for it.
 #[derive(Clone)]
-pub(super) struct HistoryClock {
-    steady: SimClock,
-    ahead_ms: Arc<AtomicI64>,
-}
+pub(super) struct HistoryClock(SimClock);
 
 impl HistoryClock {
     pub(super) fn new() -> Self {
-        HistoryClock {
-            steady: SimClock::with_seed(1),
-            ahead_ms: Arc::default(),
-        }
+        HistoryClock(SimClock::with_seed(1))
     }
 
     /// The number of clones, this one included.
     #[cfg(test)]
     pub(super) fn owners(&self) -> usize {
-        Arc::strong_count(&self.ahead_ms)
+        self.0.owners()
     }
 
     /// Time passes.
     pub(super) fn advance(&self, by: Duration) {
-        self.steady.advance(by);
+        self.0.advance(by);
     }
 
     /// The time that has passed.
     pub(super) fn elapsed(&self) -> Duration {
-        self.steady.elapsed()
+        self.0.elapsed()
     }
 
-    /// Sets the time of day forward or back, not before the year of the first one.
+    /// Sets the time of day forward or back, not before that of the first operation.
     pub(super) fn jump_ms(&self, by: i64) {
-        let least = -(self.steady.elapsed().as_millis() as i64);
-        let ahead = self.ahead_ms.load(Ordering::SeqCst) + by;
-        self.ahead_ms.store(ahead.max(least), Ordering::SeqCst);
+        let since = self.0.unix_time().saturating_sub(SimClock::START);
+        self.0.jump_ms(by.max(-(since.as_millis() as i64)));
     }
 
     /// From now on the calling thread tells when it blocks.
@@ -66,18 +57,11 @@ impl HistoryClock {
 
 impl SystemClock for HistoryClock {
     fn monotonic(&self) -> Duration {
-        self.steady.monotonic()
+        self.0.monotonic()
     }
 
     fn unix_time(&self) -> Duration {
-        let ahead = self.ahead_ms.load(Ordering::SeqCst);
-        let now = self.steady.unix_time();
-        let by = Duration::from_millis(ahead.unsigned_abs());
-        if ahead < 0 {
-            now.saturating_sub(by)
-        } else {
-            now + by
-        }
+        self.0.unix_time()
     }
 
     fn begin_wait(&self, timeout: Duration) -> Duration {
@@ -97,6 +81,6 @@ impl SystemClock for HistoryClock {
     }
 
     fn unique_id(&self) -> u128 {
-        self.steady.unique_id()
+        self.0.unique_id()
     }
 }

@@ -1,72 +1,24 @@
 //! The simulated disk and clock of a test, and helpers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
-use titan::{DbOptions, ReadOptions, SystemClock};
+use titan::{DbOptions, ReadOptions};
 use titan_mvcc::{Store, StoreOptions, Timestamp};
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::SimVfs;
 
 pub const DIR: &str = "/store";
 
-/// A clock that a test moves, in both directions. Its monotonic time only goes on.
-#[derive(Clone)]
-pub struct JumpClock {
-    steady: SimClock,
-    ahead_ms: Arc<AtomicI64>,
-}
-
-impl JumpClock {
-    pub fn new(seed: u64) -> Self {
-        JumpClock {
-            steady: SimClock::with_seed(seed),
-            ahead_ms: Arc::default(),
-        }
-    }
-
-    /// Time passes.
-    pub fn advance(&self, by: Duration) {
-        self.steady.advance(by);
-    }
-
-    /// Sets the time of day forward or back.
-    pub fn jump_ms(&self, by: i64) {
-        self.ahead_ms.fetch_add(by, Ordering::SeqCst);
-    }
-}
-
-impl SystemClock for JumpClock {
-    fn monotonic(&self) -> Duration {
-        self.steady.monotonic()
-    }
-
-    fn unix_time(&self) -> Duration {
-        let ahead = self.ahead_ms.load(Ordering::SeqCst);
-        let now = self.steady.unix_time().as_millis() as i64 + ahead;
-        Duration::from_millis(now.try_into().unwrap())
-    }
-
-    fn begin_wait(&self, timeout: Duration) -> Duration {
-        self.steady.begin_wait(timeout)
-    }
-
-    fn unique_id(&self) -> u128 {
-        self.steady.unique_id()
-    }
-}
-
 /// A simulated disk and clock.
 pub struct Place {
     pub vfs: SimVfs,
-    pub clock: JumpClock,
+    pub clock: SimClock,
     pub options: StoreOptions,
 }
 
 impl Place {
     pub fn new(seed: u64) -> Self {
-        let (vfs, clock) = (SimVfs::new(), JumpClock::new(seed));
+        let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(seed));
         let db = DbOptions {
             vfs: Arc::new(vfs.clone()),
             clock: Arc::new(clock.clone()),

@@ -5,44 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use titan::{ColumnFamily, CompactRangeOptions, SystemClock};
+use titan::{ColumnFamily, CompactRangeOptions};
 use titan_mvcc::{Direction, Error, Mutation, Prewrite, Store, Timestamp};
 use titan_testkit::sim::{Fault, OpKind};
 
 use super::percolator::request;
-use super::setup::{DIR, JumpClock, Place, delete, put, stored_versions};
+use super::setup::{DIR, Place, delete, put, stored_versions};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The usual clock of tests, but for waits of more than a day: these last as long as they say. So a
-/// sweeper that sweeps once in a year sweeps when it is woken, and else only by hand.
-struct PatientClock(JumpClock);
-
-impl SystemClock for PatientClock {
-    fn monotonic(&self) -> Duration {
-        self.0.monotonic()
-    }
-
-    fn unix_time(&self) -> Duration {
-        self.0.unix_time()
-    }
-
-    fn begin_wait(&self, timeout: Duration) -> Duration {
-        match timeout > 24 * HOUR {
-            true => timeout,
-            false => self.0.begin_wait(timeout),
-        }
-    }
-
-    fn unique_id(&self) -> u128 {
-        self.0.unique_id()
-    }
-}
-
-/// A place where the safe point follows time when a test sweeps.
+/// A place where the safe point follows time when a test sweeps. Waits of more than a day last as
+/// long as they say: so a sweeper that sweeps once in a year sweeps when it is woken, and else only
+/// by hand.
 pub fn by_hand(seed: u64, retention: Duration) -> Place {
     let mut place = Place::new(seed);
-    place.options.db.clock = Arc::new(PatientClock(place.clock.clone()));
+    place.options.db.clock = Arc::new(place.clock.with_waits(|timeout| timeout <= 24 * HOUR));
     place.options.retention = Some(retention);
     place.options.sweep_interval = 24 * 365 * HOUR;
     place

@@ -7,7 +7,7 @@ use std::time::Duration;
 use titan::SystemClock;
 use titan_mvcc::{Error, Result, Store, StoreOptions, Timestamp, TimestampOracle};
 
-use super::setup::{DIR, JumpClock, Place, put, seeds};
+use super::setup::{DIR, Place, put, seeds};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -45,31 +45,11 @@ fn a_run_of_timestamps_is_of_one_millisecond_and_nobody_else_gets_them() {
     assert!(after < place.open().oracle().next().unwrap());
 }
 
-/// A clock that only its test moves: waits of other threads last as long as they say.
-struct ByHand(JumpClock);
-
-impl SystemClock for ByHand {
-    fn monotonic(&self) -> Duration {
-        self.0.monotonic()
-    }
-
-    fn unix_time(&self) -> Duration {
-        self.0.unix_time()
-    }
-
-    fn begin_wait(&self, timeout: Duration) -> Duration {
-        timeout
-    }
-
-    fn unique_id(&self) -> u128 {
-        self.0.unique_id()
-    }
-}
-
 #[test]
 fn only_a_timestamp_near_the_end_of_the_lease_may_wait() {
     let mut place = Place::new(18);
-    place.options.db.clock = Arc::new(ByHand(place.clock.clone()));
+    // Waits of other threads last as long as they say.
+    place.options.db.clock = Arc::new(place.clock.with_waits(|_| false));
     let store = place.open();
     place.clock.jump_ms(HOUR_MS);
     // The lease is behind the clock.
@@ -87,7 +67,7 @@ fn only_a_timestamp_near_the_end_of_the_lease_may_wait() {
 fn runs_of_timestamps_outpace_the_clock_by_two_seconds_whatever_is_done_to_it() {
     const MOST: u64 = 1 << 18;
     let mut place = Place::new(17);
-    place.options.db.clock = Arc::new(ByHand(place.clock.clone()));
+    place.options.db.clock = Arc::new(place.clock.with_waits(|_| false));
     let mut store = place.open();
     for step in 0..5 {
         let mut taken = 0;

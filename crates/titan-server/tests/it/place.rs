@@ -2,42 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use titan::{DbOptions, StdClock, SystemClock};
+use titan::DbOptions;
 use titan_server::{NodeOptions, StorageOptions};
+use titan_testkit::clock::SetClock;
 use titan_testkit::sim::{Loss, SimVfs};
 
 use crate::cluster::{Cluster, options};
-
-/// A clock whose time of day stands still until it is set. Its monotonic time is the real one.
-#[derive(Clone)]
-pub struct SetClock {
-    seconds: Arc<AtomicU64>,
-}
-
-impl SetClock {
-    pub fn at(seconds: u64) -> Self {
-        SetClock {
-            seconds: Arc::new(AtomicU64::new(seconds)),
-        }
-    }
-
-    pub fn set(&self, seconds: u64) {
-        self.seconds.store(seconds, Ordering::SeqCst);
-    }
-}
-
-impl SystemClock for SetClock {
-    fn monotonic(&self) -> Duration {
-        StdClock.monotonic()
-    }
-
-    fn unix_time(&self) -> Duration {
-        Duration::from_secs(self.seconds.load(Ordering::SeqCst))
-    }
-}
 
 /// A simulated disk and a clock. The clock stands still, so the node writes nothing by itself.
 pub struct Place {

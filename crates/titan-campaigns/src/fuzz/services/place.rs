@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use prost::Message;
-use titan::{DbOptions, StdClock, SystemClock};
+use titan::DbOptions;
 use titan_server::internals::{Contents, LocalNode, PANICKED};
 use titan_server::proto::kvrpcpb::Context;
 use titan_server::proto::metapb::RegionEpoch;
@@ -13,6 +13,7 @@ use titan_server::proto::pdpb::RequestHeader;
 use titan_server::proto::tikvpb::BatchCommandsRequest;
 use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
 use titan_server::{NodeOptions, StorageOptions};
+use titan_testkit::clock::SetClock;
 use titan_testkit::sim::{Loss, SimVfs};
 use tokio::runtime::Runtime;
 use tonic::client::Grpc;
@@ -32,21 +33,9 @@ static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
     runtime.worker_threads(1).enable_all().build().ok()
 });
 
-/// A clock whose time of day stands still, so that timestamps depend on nothing but the calls.
-struct Still;
-
-/// The time of day, in seconds since 1970.
+/// The time of day, in seconds since 1970. It stands still, so that timestamps depend on nothing but
+/// the calls.
 pub(super) const NOW: u64 = 1_800_000_000;
-
-impl SystemClock for Still {
-    fn monotonic(&self) -> Duration {
-        StdClock.monotonic()
-    }
-
-    fn unix_time(&self) -> Duration {
-        Duration::from_secs(NOW)
-    }
-}
 
 /// A node on a simulated disk.
 pub(super) struct Place {
@@ -73,7 +62,7 @@ fn options(vfs: &SimVfs) -> NodeOptions {
             retention: None,
             db: DbOptions {
                 vfs: Arc::new(vfs.clone()),
-                clock: Arc::new(Still),
+                clock: Arc::new(SetClock::at(NOW)),
                 max_background_jobs: 1,
                 ..DbOptions::default()
             },

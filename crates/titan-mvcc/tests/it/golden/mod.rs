@@ -13,7 +13,6 @@
 //! find a lock pushed, or ended, that no step of its text has met.
 
 mod answers;
-mod clock;
 mod names;
 mod orders;
 mod requests;

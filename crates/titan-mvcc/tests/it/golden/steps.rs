@@ -30,9 +30,9 @@ use titan_mvcc::{
     CommittedTransaction, Direction, Error, Mutation, Percolator, PessimisticTransaction,
     PrewrittenTransaction, Result, Snapshot, Store, Timestamp, Transaction,
 };
+use titan_testkit::clock::SimClock;
 
 use super::answers;
-use super::clock::ThreadClock;
 use super::names::Names;
 use super::words::{Words, list, mutation, seconds};
 use crate::setup::Place;
@@ -51,7 +51,7 @@ enum Open {
 /// A store, and the transactions and timestamps of a text.
 pub(super) struct World {
     place: Place,
-    clock: ThreadClock,
+    clock: SimClock,
     store: Option<Store>,
     pub(super) names: Names,
     open: BTreeMap<String, Open>,
@@ -100,7 +100,12 @@ impl World {
                 _ => panic!("unknown setting: {setting}"),
             }
         }
-        let clock = ThreadClock::default();
+        // Threads of the engine wait in real time, so that the time in a text does not depend on
+        // them.
+        let test = std::thread::current().id();
+        let clock = place
+            .clock
+            .with_waits(move |_| std::thread::current().id() == test);
         place.options.db.clock = Arc::new(clock.clone());
         let store = Some(place.open());
         World {

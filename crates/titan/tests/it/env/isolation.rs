@@ -3,13 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use titan::{
-    Comparator, Db, Env, EnvOptions, ErrorKind, EventListener, FlushBeginEvent, SystemClock,
-    WriteOptions,
+    Comparator, Db, Env, EnvOptions, ErrorKind, EventListener, FlushBeginEvent, WriteOptions,
 };
 use titan_testkit::child::in_child;
+use titan_testkit::clock::SimClock;
 use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 
 use super::{elsewhere, in_env};
@@ -112,31 +111,12 @@ fn a_full_device_of_one_database_concerns_no_other() {
     assert_works(&lacking);
 }
 
-/// Stands still but for waits.
-#[derive(Default)]
-struct Waits(Mutex<Duration>);
-
-impl SystemClock for Waits {
-    fn monotonic(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
-
-    fn unix_time(&self) -> Duration {
-        self.monotonic()
-    }
-
-    fn begin_wait(&self, timeout: Duration) -> Duration {
-        *self.0.lock().unwrap() += timeout;
-        Duration::ZERO
-    }
-}
-
 #[test]
 fn databases_with_different_clocks_and_file_systems_share_an_env() {
     let (env, vfs) = (small_env(), SimVfs::new());
     let usual = Db::open("/db", &in_env(&env, &vfs)).unwrap();
     let mut options = elsewhere(&in_env(&env, &vfs), &SimVfs::new());
-    options.db.clock = Arc::new(Waits::default());
+    options.db.clock = Arc::new(SimClock::with_seed(1));
     let own_clock = Db::open("/db", &options).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut options = in_env(&env, &vfs);
