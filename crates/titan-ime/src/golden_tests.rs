@@ -3,6 +3,7 @@
 //! `open` makes an empty store with a cache; its words set options. The input lines of `do` are
 //! steps, and each output line is a step with its outcome. Keys are words, `a..m` is a range from
 //! `a` to before `m`, `x*300` a value of 300 letters, `@3` the timestamp of the third commit.
+//! `repeat 9 maintain; fits` performs its steps in turn, nine times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,13 +30,16 @@ golden_tests!(
     eviction,
     faults,
     gaps,
+    hot_ranges,
     large_values,
     dead_leaves,
     load,
+    memory_limits,
     overlaps,
     pending_writes,
     policy,
     pruning,
+    remembered,
     reopening,
     scans,
     splits_and_joins,
@@ -219,6 +223,7 @@ impl World {
                 "released".to_owned()
             }
             ["get", at, key] => self.get(at, key),
+            ["points", prefix, count] => self.points(prefix, count.parse().unwrap()),
             ["scan", at, bounds] => self.scan(at, bounds, Direction::Forward),
             ["scan", at, bounds, "backward"] => self.scan(at, bounds, Direction::Backward),
             ["load", bounds] => {
@@ -299,12 +304,30 @@ impl World {
             }
             ["dropped"] => self.dropped(),
             ["held"] => self.held(),
+            ["flush"] => {
+                self.store().db().flush_all().unwrap();
+                "in tables".to_owned()
+            }
+            ["fits"] => {
+                let stats = self.cache().stats();
+                assert!(stats.memory_used <= stats.memory_limit, "{stats:?}");
+                "within the limit".to_owned()
+            }
+            ["memory"] => format!("{} bytes", self.cache().stats().memory_used),
+            ["saved"] => {
+                let saved = self.cache().stats().saved_steps;
+                format!("over {} thousand steps", saved / 10_000 * 10)
+            }
             ["reopen"] => self.reopen().remove(0),
-            ["segments"] => return self.segments(),
+            ["segments"] => {
+                let mut lines = self.segments();
+                lines[0].insert_str(0, "segments -> ");
+                return lines;
+            }
             ["repeat", times, ref rest @ ..] => {
                 let rest = rest.join(" ");
                 for _ in 0..times.parse().unwrap() {
-                    self.step(&rest);
+                    rest.split("; ").for_each(|step| drop(self.step(step)));
                 }
                 "done".to_owned()
             }
@@ -340,6 +363,19 @@ impl World {
             Err(e) => e.to_string(),
         };
         format!("{found} ({})", counted(&before, &after))
+    }
+
+    /// Point reads of the rows of a prefix.
+    fn points(&self, prefix: &str, count: u32) -> String {
+        let snapshot = self.store().snapshot();
+        let before = self.cache().shared().counters.points.sums();
+        let found = (0..count).filter(|n| {
+            let key = format!("{prefix}{n:03}");
+            snapshot.get(key.as_bytes()).unwrap().is_some()
+        });
+        let found = found.count();
+        let after = self.cache().shared().counters.points.sums();
+        format!("{found} rows ({})", counted(&before, &after))
     }
 
     fn scan(&self, at: &str, bounds: &str, direction: Direction) -> String {
@@ -388,6 +424,8 @@ impl World {
             ("asked", stats.dropped_asked),
             ("off", stats.dropped_off),
             ("panicked", stats.dropped_panicked),
+            ("not worth it", stats.dropped_not_worth),
+            ("less worth", stats.dropped_less_worth),
         ];
         let counted = counters.iter().filter(|(_, times)| *times > 0);
         let counted: Vec<_> = counted.map(|(name, n)| format!("{name} {n}")).collect();

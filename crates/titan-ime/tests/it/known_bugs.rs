@@ -2,7 +2,7 @@
 //! numbers are those of TiKV's issues and pull requests.
 //!
 //! - 17103: writes kept for a load that failed came back later:
-//!   [`writes_during_a_load_that_ended_do_not_come_back`]
+//!   `golden_tests::remembered`
 //! - 17104, 17149: a write that was under way when its range was dropped left ghosts:
 //!   [`a_range_that_was_dropped_and_written_has_no_ghosts`]
 //! - 17106: the count of memory became negative: [`memory_is_given_back_exactly_once`]
@@ -13,22 +13,22 @@
 //! - 17148, 17182, 17644: ranges were deleted or taken in past the hook:
 //!   `hook::tests::what_is_no_version_drops_the_segments_that_it_may_change`
 //! - 17282, 17288: readers from before a split were forgotten:
-//!   [`a_reader_from_before_a_split_finds_what_it_found`]
+//!   `golden_tests::splits_and_joins`
 //! - 17487, 17493, 17548, 17550: a range that was loaded again was taken for its predecessor:
 //!   [`a_scan_goes_on_when_its_range_is_dropped_and_loaded_again`]
-//! - 17561: what was only read was never loaded: [`a_range_that_is_only_read_is_loaded`]
-//! - 17562: it took hours until hot ranges were held: [`a_range_that_is_only_read_is_loaded`]
-//! - 17592: scans that return nothing did not count: [`scans_that_return_nothing_count_most`]
+//! - 17561: what was only read was never loaded: `golden_tests::hot_ranges`
+//! - 17562: it took hours until hot ranges were held: `golden_tests::hot_ranges`
+//! - 17592: scans that return nothing did not count: `golden_tests::hot_ranges`
 //! - 17645, 17685: a load missed a batch that was under way:
 //!   [`a_load_misses_no_commit_that_is_under_way`]
 //! - 17667, 17788: after a split, or a round that was left out, nothing was pruned any more:
 //!   [`what_was_split_is_pruned_on`]
 //! - 18093, 18130: ranges were dropped because nothing was seen of their reads any more, and
-//!   loaded again: `choosing`
+//!   loaded again: `golden_tests::hot_ranges`
 //! - 18098, 18134: reads went to the engine while ranges were split and joined:
 //!   `loads::segments_that_grow_are_split_and_those_that_shrink_are_joined`
 //! - 17782, 18193: everything was cold after a restart:
-//!   `choosing::what_is_held_is_remembered_over_a_restart_and_loaded_again`
+//!   `golden_tests::remembered`
 //! - 19584: a range stayed in a state that nothing ended:
 //!   `loads::a_step_of_a_load_that_panics_leaves_the_range_free`,
 //!   `loads::a_load_that_has_failed_is_never_done`
@@ -38,7 +38,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use titan_ime::{Progress, RangeCache};
+use titan_ime::RangeCache;
 use titan_mvcc::Direction;
 
 use super::place::{Place, delete, put, rows};
@@ -54,32 +54,6 @@ fn in_engine(cache: &RangeCache) -> Vec<(Vec<u8>, Vec<u8>)> {
     let found = all(cache);
     assert_eq!(cache.stats().parts.hits, before.parts.hits);
     found
-}
-
-#[test]
-fn writes_during_a_load_that_ended_do_not_come_back() {
-    let cache = Place::new(1).open();
-    let store = cache.store();
-    put(store, b"a", b"1");
-    for is_dropped in [true, false] {
-        let mut load = cache.begin_load(None, None).unwrap();
-        assert_eq!(load.step().unwrap(), Progress::Going);
-        put(store, b"a", b"kept for the load");
-        put(store, b"b", b"kept for the load");
-        match is_dropped {
-            true => drop(load),
-            false => {
-                assert_eq!(cache.drop_range(None, None), 1);
-                assert!(load.step().is_err());
-            }
-        }
-        put(store, b"a", b"2");
-        delete(store, b"b");
-        cache.load(None, None).unwrap();
-        assert_eq!(all(&cache), [(b"a".to_vec(), b"2".to_vec())]);
-        cache.audit().unwrap();
-        cache.drop_range(None, None);
-    }
 }
 
 #[test]
@@ -131,36 +105,6 @@ fn memory_is_given_back_exactly_once() {
 }
 
 #[test]
-fn a_reader_from_before_a_split_finds_what_it_found() {
-    let mut place = Place::new(4);
-    place.cache.segment_size = 3_000;
-    let cache = place.open();
-    let store = cache.store();
-    for n in 0..100_u32 {
-        put(store, &n.to_be_bytes(), b"old");
-    }
-    cache.load(None, None).unwrap();
-    let reader = store.snapshot();
-    let before = rows(&reader, None, None, Direction::Forward);
-    let hits = cache.stats().points.hits;
-    for round in 0..5_u32 {
-        for n in 0..200_u32 {
-            put(store, &n.to_be_bytes(), &[round as u8; 60]);
-        }
-        for n in (0..200_u32).step_by(3) {
-            delete(store, &n.to_be_bytes());
-        }
-        cache.maintain();
-        assert_eq!(rows(&reader, None, None, Direction::Forward), before);
-        assert_eq!(reader.get(&7_u32.to_be_bytes()).unwrap().unwrap(), "old");
-    }
-    let stats = cache.stats();
-    assert!(stats.splits > 0, "{stats:?}");
-    // From memory, because maintenance knows of the reader.
-    assert_eq!(stats.points.hits, hits + 5, "{stats:?}");
-}
-
-#[test]
 fn a_scan_goes_on_when_its_range_is_dropped_and_loaded_again() {
     let cache = Place::new(5).open();
     let store = cache.store();
@@ -193,60 +137,6 @@ fn a_scan_goes_on_when_its_range_is_dropped_and_loaded_again() {
         cache.audit().unwrap();
         cache.drop_range(None, None);
     }
-}
-
-#[test]
-fn a_range_that_is_only_read_is_loaded() {
-    let mut place = Place::new(6);
-    place.cache.chooses = true;
-    let cache = place.open();
-    let store = cache.store();
-    for version in 0..30_u8 {
-        let mut transaction = store.begin();
-        for n in 0..100_u32 {
-            transaction.put(&n.to_be_bytes(), &[version]);
-        }
-        transaction.commit().unwrap();
-    }
-    let scan = || rows(&store.snapshot(), None, None, Direction::Backward).len();
-    for _ in 0..2 {
-        (0..30).for_each(|_| assert_eq!(scan(), 100));
-        cache.maintain();
-    }
-    let before = cache.stats();
-    assert_eq!((before.chosen, before.segments), (1, 1), "{before:?}");
-    assert_eq!(scan(), 100);
-    assert_eq!(cache.stats().parts.not_held, before.parts.not_held);
-}
-
-#[test]
-fn scans_that_return_nothing_count_most() {
-    let mut place = Place::new(7);
-    place.cache.chooses = true;
-    let cache = place.open();
-    let store = cache.store();
-    // Twenty rows are no gap, but each of them has many versions.
-    for n in 0..20_u32 {
-        for _ in 0..40 {
-            put(store, &n.to_be_bytes(), b"value");
-        }
-        delete(store, &n.to_be_bytes());
-    }
-    for _ in 0..2 {
-        for _ in 0..200 {
-            assert_eq!(
-                rows(&store.snapshot(), None, None, Direction::Backward).len(),
-                0
-            );
-        }
-        cache.maintain();
-    }
-    let stats = cache.stats();
-    assert_eq!(
-        (stats.gaps, stats.chosen, stats.segments),
-        (0, 1, 1),
-        "{stats:?}"
-    );
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Tests of the range cache through its public interface.
 //!
 //! - `place`: stores on a simulated disk and clock
-//! - `choosing`: what the cache holds by itself
 //! - `failures`: an oracle that stands still, crashes
 //! - `known_bugs`: bugs that such caches had elsewhere
 //! - `loads`: loads that meet writes, that are abandoned, that do not fit
 //! - `locks`: transactions in two phases
 //! - `reads`: what is answered from memory, and what is not
 //! - `pruning`: old versions that go, and readers that keep them
+//! - `hot_set`: the file of what is held
 //! - `forks`: children that are forked while a cache is open
 //! - `threads`: writers, readers, loads and an auditor at once
 //!
@@ -25,7 +25,7 @@
 //!   `pruning::a_reader_of_long_life_is_handed_over_to_the_engine`, `models`
 //! - it is dropped while it is loaded, and loaded again:
 //!   `loads::a_segment_that_is_dropped_ends_its_load`,
-//!   `known_bugs::writes_during_a_load_that_ended_do_not_come_back`
+//!   `golden_tests::remembered`
 //! - it is dropped while the hook writes it:
 //!   `hook::tests::a_write_that_meets_a_segment_that_has_ended_goes_to_what_took_its_place`,
 //!   `models`
@@ -37,14 +37,13 @@
 //! - a version is written again at its timestamp:
 //!   `hook::tests::the_last_of_two_versions_with_one_timestamp_is_found`
 //! - memory is short in the middle of a load or a batch: `refusals_tests`: at each charge
-//! - the limit of memory goes up and down, and the hot spot moves:
-//!   `choosing::a_limit_that_goes_up_and_down_does_not_make_ranges_come_and_go`
+//! - the limit of memory goes up and down, and the hot spot moves: `golden_tests::memory_limits`
 //! - data changes past the operations:
 //!   `hook::tests::what_is_no_version_drops_the_segments_that_it_may_change`
 //! - a gap is written, read by older readers, in both directions:
 //!   `reads::a_gap_of_dead_rows_is_passed_in_one_step_once_a_scan_has_met_it`
 //! - segments are split and joined under readers:
-//!   `known_bugs::a_reader_from_before_a_split_finds_what_it_found`, `models`, `schedules`
+//!   `golden_tests::splits_and_joins`, `models`, `schedules`
 //! - the engine moves a value that the cache refers to: `ime`: `separated and collected behind the
 //!   safe point`
 //! - the process or the machine stops:
@@ -56,7 +55,7 @@
 //! - a reader reads for very long, and everything is overwritten:
 //!   `pruning::an_old_reader_is_served_and_does_not_keep_what_came_later`
 //! - nothing is seen any more of the reads that a range saves:
-//!   `choosing::a_range_in_which_scans_pass_many_versions_is_loaded_by_itself`
+//!   `golden_tests::hot_ranges`
 //! - a program loads what was remembered, or what the cache is loading:
 //!   `loads::a_range_is_loaded_at_each_start_whatever_the_cache_has_remembered`,
 //!   `loads::a_load_that_the_cache_has_begun_gives_way_to_one_of_the_program`
@@ -73,9 +72,9 @@
     reason = "tests fail by panicking; their helpers are for this binary alone"
 )]
 
-mod choosing;
 mod failures;
 mod forks;
+mod hot_set;
 mod known_bugs;
 mod layers;
 mod loads;
