@@ -9,7 +9,7 @@
 //! | `reads` | reads at a timestamp and what scans cost |
 //! | `transactions` | conflicts, own writes, locks |
 //! | `percolator` | locks of Percolator transactions on disk |
-//! | `two_phase`, `async_commit`, `pessimistic` | these transactions, also without owners |
+//! | `two_phase`, `pessimistic` | these transactions, also without owners |
 //! | `hot_locks` | rows that are locked often: what reads of them cost, which locks stay |
 //! | `layers` | the laws of modules |
 //! | `limits` | times and timestamps at their limits |
@@ -40,7 +40,6 @@
 )]
 
 mod accounts;
-mod async_commit;
 mod clients;
 mod crash;
 mod faults;

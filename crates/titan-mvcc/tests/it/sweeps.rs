@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use titan::{ColumnFamily, CompactRangeOptions};
+use titan::{ColumnFamily, CompactRangeOptions, SystemClock};
 use titan_mvcc::{Direction, Error, Mutation, Prewrite, Store, Timestamp};
 use titan_testkit::sim::{Fault, OpKind};
 

@@ -16,7 +16,7 @@
 //! - `resolve T [C] [K...]`: ends the locks of a transaction; `-` in place of `C` rolls back.
 //! - `txn W...`: runs an optimistic transaction of the store.
 //! - `begin X [pessimistic]`, `write X W...`, `see X [K]`, `get_for_update X K`, `end X`, `drop X`,
-//!   `abandon X`: the steps of a transaction of the store.
+//!   `abandon X`, `beat X` (a heartbeat): the steps of a transaction of the store.
 //! - `prewrite_own X`, `commit_primary X`, `commit_secondaries X`: the phases of its commit.
 //! - `read K [at:T]`, `scan [at:T backward]`, `versions K`, `locks [until:T from:K limit:N]`.
 //! - `safe_point T`, `flush`, `drop_old`, `advance S`, `reopen`.
@@ -201,7 +201,7 @@ impl World {
             }
             "read" | "scan" | "versions" | "locks" => self.look(words),
             "txn" | "begin" | "write" | "see" | "get_for_update" | "end" | "drop" | "abandon"
-            | "prewrite_own" | "commit_primary" | "commit_secondaries" => self.own(words),
+            | "beat" | "prewrite_own" | "commit_primary" | "commit_secondaries" => self.own(words),
             "get" | "list" => self.read_as_client(words),
             "destroy" => {
                 let (from, to) = range(&words.arguments);
@@ -368,6 +368,19 @@ impl World {
                 let open = Open::Optimistic(transaction);
                 self.open.insert(name.to_owned(), open);
                 Ok(seen)
+            }
+            ("see", Open::Pessimistic(transaction)) => {
+                let seen = transaction.get(words.arguments[1].as_bytes());
+                let open = Open::Pessimistic(transaction);
+                self.open.insert(name.to_owned(), open);
+                Ok(answers::value(seen?))
+            }
+            ("beat", Open::Pessimistic(mut transaction)) => {
+                let beaten = transaction.heartbeat();
+                let open = Open::Pessimistic(transaction);
+                self.open.insert(name.to_owned(), open);
+                beaten?;
+                done()
             }
             ("get_for_update", Open::Pessimistic(mut transaction)) => {
                 let found = transaction.get_for_update(words.arguments[1].as_bytes());

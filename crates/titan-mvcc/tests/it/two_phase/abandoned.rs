@@ -2,24 +2,6 @@
 
 use super::*;
 
-#[test]
-fn a_client_that_dies_before_the_primary_key_is_committed_is_rolled_back_when_its_time_is_over() {
-    let mut place = Place::new(3);
-    let store = open(&mut place, false);
-    put(&store, b"a", b"old");
-    drop(writes(&store, KEYS, b"lost").prewrite().unwrap());
-    assert_eq!(locks(&store), 3);
-    // Readers read below the locks, and others cannot write.
-    assert_eq!(values(&store, &["a", "b"]), [Some("old".into()), None]);
-    assert_eq!(scan(&store, Direction::Forward), ["a=old"]);
-    let blocked = writes(&store, &["b"], b"new").commit().unwrap_err();
-    assert!(matches!(blocked, Error::KeyIsLocked(_)), "{blocked}");
-    place.clock.advance(TTL + Duration::from_secs(1));
-    writes(&store, &["b"], b"new").commit().unwrap();
-    assert_eq!(scan(&store, Direction::Backward), ["b=new", "a=old"]);
-    assert_eq!(locks(&store), 0);
-}
-
 /// A transaction of the store cannot outlive it, that of a client of the Percolator calls can.
 #[test]
 fn an_opening_ends_at_once_what_no_living_owner_can_have_and_nothing_else() {
@@ -164,57 +146,4 @@ fn all_locks_of_a_dead_transaction_are_ended_at_once() {
         assert!(groups < 40, "{groups} groups for {LOCKED} locks");
         assert_eq!(locks(&store), 0);
     }
-}
-
-#[test]
-fn a_client_that_dies_after_the_primary_key_is_committed_has_committed() {
-    for direction in [Direction::Forward, Direction::Backward] {
-        let mut place = Place::new(4);
-        let store = open(&mut place, false);
-        put(&store, b"c", b"old");
-        let before = store.snapshot();
-        let prewritten = writes(&store, KEYS, b"new").prewrite().unwrap();
-        let commit = prewritten.commit_primary().unwrap().timestamp();
-        assert_eq!(locks(&store), 2);
-        assert_eq!(store.now(), commit);
-        let mut expected = ["a=new", "b=new", "c=new"];
-        if direction == Direction::Backward {
-            expected.reverse();
-        }
-        assert_eq!(scan(&store, direction), expected);
-        assert_eq!(locks(&store), 0);
-        let found = before.batch_get(KEYS).unwrap();
-        assert_eq!(found, [None, None, Some("old".into())]);
-    }
-}
-
-#[test]
-fn a_writer_finishes_what_has_committed_and_conflicts_with_it() {
-    let mut place = Place::new(5);
-    let store = open(&mut place, false);
-    let writer = writes(&store, &["b"], b"late");
-    let prewritten = writes(&store, KEYS, b"new").prewrite().unwrap();
-    let commit = prewritten.commit_primary().unwrap().timestamp();
-    match writer.commit() {
-        Err(Error::Conflict { key, committed, .. }) => {
-            assert_eq!((&*key, committed), (&b"b"[..], commit))
-        }
-        other => panic!("{other:?}"),
-    }
-    writes(&store, &["c"], b"newer").commit().unwrap();
-    assert_eq!(values(&store, KEYS), some(&["new", "new", "newer"]));
-}
-
-#[test]
-fn a_transaction_that_was_given_up_by_others_learns_of_it() {
-    let mut place = Place::new(6);
-    let store = open(&mut place, false);
-    let slow = writes(&store, KEYS, b"slow").prewrite().unwrap();
-    place.clock.advance(TTL + Duration::from_secs(1));
-    put(&store, b"other", b"");
-    assert_eq!(values(&store, &["c"]), [None]);
-    let late = slow.commit_primary().unwrap_err();
-    assert!(matches!(late, Error::RolledBack { .. }), "{late}");
-    assert_eq!(locks(&store), 0);
-    assert_eq!(values(&store, KEYS), [None, None, None]);
 }
