@@ -1,71 +1,17 @@
-//! Reads and writes versions, each way in a function of its own, of [`KEYS`] rows, so that `cargo
-//! xtask instructions` can count what each costs.
+//! Reads and writes versions that are in the engine alone.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a program for measuring")]
 
-use std::hint::black_box;
+mod measured;
 
-use titan_mvcc::{Direction, Snapshot, Store, StoreOptions};
-
-const KEYS: u32 = 10_000;
-
-fn key(n: u32) -> Vec<u8> {
-    format!("key{n:08}").into_bytes()
-}
-
-#[inline(never)]
-fn measured_get(snapshot: &Snapshot) {
-    for n in 0..KEYS {
-        black_box(snapshot.get(&key(n.wrapping_mul(7919) % KEYS)).unwrap());
-    }
-}
-
-#[inline(never)]
-fn measured_miss(snapshot: &Snapshot) {
-    for n in 0..KEYS {
-        black_box(snapshot.get(&key(KEYS + n)).unwrap());
-    }
-}
-
-#[inline(never)]
-fn measured_forward(snapshot: &Snapshot) {
-    let scan = snapshot.scan(None, None, Direction::Forward).unwrap();
-    assert_eq!(scan.map(black_box).count() as u32, KEYS);
-}
-
-#[inline(never)]
-fn measured_backward(snapshot: &Snapshot) {
-    let scan = snapshot.scan(None, None, Direction::Backward).unwrap();
-    assert_eq!(scan.map(black_box).count() as u32, KEYS);
-}
-
-#[inline(never)]
-fn measured_commit(store: &Store) {
-    for n in 0..KEYS {
-        let mut transaction = store.begin();
-        transaction.put(&key(n), b"another value");
-        transaction.commit().unwrap();
-    }
-}
+use titan_mvcc::{Store, StoreOptions};
 
 fn main() {
     let dir = tempfile::tempdir_in("/dev/shm").unwrap();
     let store = Store::open(dir.path(), &StoreOptions::default()).unwrap();
-    for round in 0..3_u32 {
-        for n in 0..KEYS {
-            let mut transaction = store.begin();
-            transaction.put(&key(n), &[round as u8; 100]);
-            transaction.commit().unwrap();
-        }
-    }
+    measured::fill(&store);
     store.db().flush().unwrap();
     store.drop_old_versions().unwrap();
-    let snapshot = store.snapshot();
-    measured_get(&snapshot);
-    measured_miss(&snapshot);
-    measured_forward(&snapshot);
-    measured_backward(&snapshot);
-    measured_commit(&store);
-    drop(snapshot);
+    measured::measure(&store);
     store.close().unwrap();
 }
