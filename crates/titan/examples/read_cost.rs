@@ -64,114 +64,76 @@ fn gets(db: &Db, rest: u64, found: bool) -> Outcome {
     Ok(())
 }
 
-#[inline(never)]
-fn measured_get_from_memtable(db: &Db) -> Outcome {
-    gets(db, 5, true)
-}
-
-#[inline(never)]
-fn measured_get_from_level_0(db: &Db) -> Outcome {
-    gets(db, 1, true)
-}
-
-#[inline(never)]
-fn measured_get_from_last_level(db: &Db) -> Outcome {
-    gets(db, 7, true)
-}
-
-#[inline(never)]
-fn measured_get_deleted(db: &Db) -> Outcome {
-    gets(db, 0, false)
-}
-
-#[inline(never)]
-fn measured_get_missing(db: &Db) -> Outcome {
-    for n in 0..READS {
-        let mut key = key(scattered(n));
-        key[15] += 1;
-        assert!(black_box(db.get(black_box(&key))?).is_none());
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn measured_get_with_range_deletions(db: &Db) -> Outcome {
-    gets(db, 3, true)
-}
-
-#[inline(never)]
-fn measured_get_in_deleted_range(db: &Db) -> Outcome {
-    for n in 0..READS {
-        assert!(black_box(db.get(black_box(&key(KEYS + scattered(n))))?).is_none());
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn measured_get_from_blob_file(large: &ColumnFamily) -> Outcome {
-    for n in 0..READS {
-        let value = black_box(large.get(black_box(&key(scattered(n) % LARGE)))?);
-        assert!(value.is_some());
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn measured_multi_get(db: &Db) -> Outcome {
-    let options = ReadOptions::default();
-    for n in 0..READS / 16 {
-        let keys: Vec<_> = (0..16).map(|i| key(scattered(16 * n + i))).collect();
-        black_box(db.multi_get_with(black_box(&keys), &options));
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn measured_seek(iter: &mut DbIterator) -> Outcome {
-    for n in 0..READS {
-        iter.seek(black_box(&key(scattered(n))))?;
-        black_box(iter.key());
-    }
-    Ok(())
-}
-
-#[inline(never)]
-fn measured_next(iter: &mut DbIterator) -> Outcome {
+/// Moves over entries that exist.
+fn walk(iter: &mut DbIterator, step: impl Fn(&mut DbIterator) -> titan::Result<()>) -> Outcome {
     for _ in 0..READS {
-        iter.next()?;
+        step(iter)?;
         black_box(iter.key());
     }
     assert!(iter.valid());
     Ok(())
 }
 
-#[inline(never)]
-fn measured_prev(iter: &mut DbIterator) -> Outcome {
-    for _ in 0..READS {
-        iter.prev()?;
-        black_box(iter.key());
-    }
-    assert!(iter.valid());
-    Ok(())
+/// Makes a function of each, which is not part of its caller.
+macro_rules! measured {
+    ($($name:ident($on:ident: $type:ty) $body:block)*) => {
+        $(#[inline(never)]
+        fn $name($on: $type) -> Outcome $body)*
+    };
 }
 
-#[inline(never)]
-fn measured_next_with_range_deletions(iter: &mut DbIterator) -> Outcome {
-    for _ in 0..READS {
-        iter.next()?;
-        black_box(iter.key());
+measured! {
+    measured_get_from_memtable(db: &Db) { gets(db, 5, true) }
+    measured_get_from_level_0(db: &Db) { gets(db, 1, true) }
+    measured_get_from_last_level(db: &Db) { gets(db, 7, true) }
+    measured_get_deleted(db: &Db) { gets(db, 0, false) }
+    measured_get_with_range_deletions(db: &Db) { gets(db, 3, true) }
+    measured_next(iter: &mut DbIterator) { walk(iter, DbIterator::next) }
+    measured_prev(iter: &mut DbIterator) { walk(iter, DbIterator::prev) }
+    measured_next_with_range_deletions(iter: &mut DbIterator) { walk(iter, DbIterator::next) }
+    measured_get_missing(db: &Db) {
+        (0..READS).try_for_each(|n| {
+            let mut key = key(scattered(n));
+            key[15] += 1;
+            assert!(black_box(db.get(black_box(&key))?).is_none());
+            Ok(())
+        })
     }
-    assert!(iter.valid());
-    Ok(())
-}
-
-#[inline(never)]
-fn measured_new_iterator(db: &Db) -> Outcome {
-    let options = ReadOptions::default();
-    for _ in 0..READS {
-        black_box(db.iter(&options)?);
+    measured_get_in_deleted_range(db: &Db) {
+        (0..READS).try_for_each(|n| {
+            assert!(black_box(db.get(black_box(&key(KEYS + scattered(n))))?).is_none());
+            Ok(())
+        })
     }
-    Ok(())
+    measured_get_from_blob_file(large: &ColumnFamily) {
+        (0..READS).try_for_each(|n| {
+            let value = black_box(large.get(black_box(&key(scattered(n) % LARGE)))?);
+            assert!(value.is_some());
+            Ok(())
+        })
+    }
+    measured_multi_get(db: &Db) {
+        let options = ReadOptions::default();
+        for n in 0..READS / 16 {
+            let keys: Vec<_> = (0..16).map(|i| key(scattered(16 * n + i))).collect();
+            black_box(db.multi_get_with(black_box(&keys), &options));
+        }
+        Ok(())
+    }
+    measured_seek(iter: &mut DbIterator) {
+        (0..READS).try_for_each(|n| {
+            iter.seek(black_box(&key(scattered(n))))?;
+            black_box(iter.key());
+            Ok(())
+        })
+    }
+    measured_new_iterator(db: &Db) {
+        let options = ReadOptions::default();
+        (0..READS).try_for_each(|_| {
+            black_box(db.iter(&options)?);
+            Ok(())
+        })
+    }
 }
 
 fn main() -> Outcome {
