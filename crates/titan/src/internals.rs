@@ -29,6 +29,8 @@ pub mod compaction {
     pub use crate::compaction::building::output::OutputWriter;
 }
 pub mod db {
+    #[cfg(debug_assertions)]
+    pub use crate::db::check_running;
     pub use crate::db::{
         Chain, Follower, LOST_DIR, ReplayTarget, Unreplayed, Wals, check_files_exist,
         create_dir_durably, files_of, has_directory, link_to_lost, random_uuid, record_wal_dir,

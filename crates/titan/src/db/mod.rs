@@ -50,6 +50,8 @@ pub use api::checkpoint::CheckpointSummary;
 pub use api::column_family::ColumnFamily;
 pub use api::handle::Db;
 pub use api::pause::GarbageCollectionPause;
+#[cfg(debug_assertions)]
+pub use api::running::check_running;
 pub use api::secondary::Secondary;
 pub use api::table_properties::TableMetadata;
 pub use commits::conditions::Conditions;

@@ -1,14 +1,15 @@
 //! Every order of a few steps in the life of a column family, on the simulated file system: it is
 //! created, written, flushed, compacted, collected, dropped and created again, while the MANIFEST
 //! is replaced, checkpoints are made, iterators and snapshots are held, and the machine or the
-//! process stops. At any time the contents are those of a model, and the directory has exactly the
-//! files that the families need.
+//! process stops. At any time the contents are those of a model, the MANIFEST describes exactly the
+//! versions that run, and the directory has exactly the files that the families need.
 //!
 //! `TITAN_LIFE_CYCLE_STEPS` sets the number of steps.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use titan::internals::db::check_running;
 use titan::{Db, DbIterator, ErrorKind, LazyValue, Options, ReadOptions, Snapshot};
 use titan_campaigns::recovery::{is_sound, misplaced_files};
 use titan_campaigns::settings::Settings;
@@ -265,7 +266,6 @@ impl Life {
 
     /// Every check, after the last step.
     fn finish(mut self) {
-        self.release();
         self.no_file_too_many();
         for loss in [Loss::All, Loss::None] {
             let (image, ledger, end) = self.image(&loss);
@@ -307,10 +307,14 @@ fn live(before: &[Step], steps: &[Step]) -> bool {
         return false;
     }
     life.store.verify().unwrap();
-    match steps.last() {
-        // This was checked where the step before was the last.
-        Some(Step::Reopen | Step::PowerCut | Step::Kill) => life.release(),
-        _ => life.finish(),
+    life.release();
+    check_running(&life.store.db);
+    // A crash was checked where the step before was the last.
+    if !matches!(
+        steps.last(),
+        Some(Step::Reopen | Step::PowerCut | Step::Kill)
+    ) {
+        life.finish();
     }
     true
 }

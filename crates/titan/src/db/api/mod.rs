@@ -11,6 +11,7 @@
 //! | [`collect_range`], [`pause`] | garbage collection as users control it |
 //! | [`approximate`], [`table_properties`], [`damaged_block`] | sizes of ranges; reports of collectors; where a scan can go on after damage |
 //! | [`own_files`] | files of programs beside those of the database |
+//! | `running` | the files of an open database, compared with its state by tests |
 //! | [`resume`], [`close`] | accepting writes again after a failure; closing |
 //!
 //! Promises: every call fails with `Closed` after a close, and changes nothing in a database that
@@ -31,6 +32,8 @@ pub(super) mod pause;
 pub(super) mod put_reader;
 pub(super) mod ranges;
 pub(super) mod resume;
+#[cfg(debug_assertions)]
+pub(super) mod running;
 pub(super) mod secondary;
 pub(super) mod set_options;
 pub(super) mod table_properties;

@@ -8,7 +8,6 @@ mod conditions;
 #[cfg(workspace)]
 mod golden;
 mod huge_files;
-mod life_cycles;
 #[cfg(loom)]
 mod models;
 #[cfg(not(any(loom, shuttle)))]

@@ -349,7 +349,7 @@ pub(crate) fn recovered(vfs: &Arc<dyn Vfs>, dir: &Path, options: &Options) -> Re
 ///
 /// # Panics
 /// As [`assert_recovered`].
-pub(super) fn compare_with_manifest(set: &VersionSet) {
+pub(crate) fn compare_with_manifest(set: &VersionSet) {
     let Ok(recovered) = recovered(&set.vfs, &set.dir, &options_of(set)) else {
         return;
     };
