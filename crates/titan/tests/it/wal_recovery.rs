@@ -223,6 +223,22 @@ fn a_newest_log_that_is_missing_is_missed() {
     assert_eq!(present(&opened.unwrap(), 2), [true, false]);
 }
 
+/// Places of records without operations in a log.
+fn marks(image: &SimVfs, log: &str) -> Vec<u64> {
+    let bytes = image.read_all(log).unwrap();
+    let all = 0..bytes.len() - 10;
+    let marks = all.filter(|at| bytes[*at..].starts_with(b"titan.wal"));
+    marks.map(|at| at as u64).collect()
+}
+
+/// Repairs a copy, which loses nothing. Returns the notes of the repair.
+fn repaired(image: &SimVfs) -> Vec<String> {
+    let to = RepairTo::Directory("/repaired".into());
+    let report = repair(DIR.as_ref(), &to, &plain(image), &mut |_| {}).unwrap();
+    assert!(report.lost.is_empty(), "{:?}", report.lost);
+    report.notes
+}
+
 /// The first record names the file before; others say how far the log was synced. They have no
 /// operations.
 #[test]
@@ -235,19 +251,14 @@ fn a_damaged_record_without_operations_costs_nothing() {
     (2..6).for_each(|n| put(&db, n, n == 4));
     let image = killed(&vfs);
     let log = only_log(&image);
-    let bytes = image.read_all(&log).unwrap();
-    let marks: Vec<usize> = (0..bytes.len() - 10)
-        .filter(|at| bytes[*at..].starts_with(b"titan.wal"))
-        .collect();
+    let marks = marks(&image, &log);
     assert_eq!(marks.len(), 2, "one for the file before, one for the sync");
     for mark in marks {
         let image = killed(&image);
-        image.flip_bit(&log, mark as u64).unwrap();
-        let to = RepairTo::Directory("/repaired".into());
-        let report = repair(DIR.as_ref(), &to, &plain(&image), &mut |_| {}).unwrap();
-        assert!(report.lost.is_empty(), "{:?}", report.lost);
+        image.flip_bit(&log, mark).unwrap();
         let told = |note: &String| note.ends_with("no operation is missing");
-        assert!(report.notes.iter().any(told), "{:?}", report.notes);
+        let notes = repaired(&image);
+        assert!(notes.iter().any(told), "{notes:?}");
         let (opened, event) = open_in(&image, WalRecoveryMode::default());
         assert_eq!(present(&opened.unwrap(), 6), [true; 6]);
         assert_eq!(event.unwrap().skipped, 1);
@@ -283,17 +294,12 @@ fn a_damaged_record_without_operations_costs_nothing_in_a_database_of_several_fa
         let image = killed(&vfs);
         let logs = files(&image, DIR, ".log");
         let log = format!("{DIR}/{}", logs.last().unwrap());
-        let bytes = image.read_all(&log).unwrap();
-        let marks: Vec<usize> = (0..bytes.len() - 10)
-            .filter(|at| bytes[*at..].starts_with(b"titan.wal"))
-            .collect();
+        let marks = marks(&image, &log);
         assert!(marks.len() > 1, "{what}: {marks:?}");
         for mark in marks {
             let image = killed(&image);
-            image.flip_bit(&log, mark as u64).unwrap();
-            let to = RepairTo::Directory("/repaired".into());
-            let report = repair(DIR.as_ref(), &to, &plain(&image), &mut |_| {}).unwrap();
-            assert!(report.lost.is_empty(), "{what}: {:?}", report.lost);
+            image.flip_bit(&log, mark).unwrap();
+            repaired(&image);
             let (opened, event) = open_in(&image, WalRecoveryMode::default());
             let db = opened.unwrap_or_else(|e| panic!("{what}, {mark}: {e}"));
             assert_eq!(present(&db, 6), [true; 6], "{what}");
@@ -327,15 +333,11 @@ fn a_damaged_log_without_operations_costs_nothing() {
     assert_eq!(logs.len(), 5);
     for log in &logs[1..4] {
         let log = format!("{DIR}/{log}");
-        let bytes = image.read_all(&log).unwrap();
-        let marks = (0..bytes.len() - 10).filter(|at| bytes[*at..].starts_with(b"titan.wal"));
         let image = killed(&image);
-        for mark in marks {
-            image.flip_bit(&log, mark as u64).unwrap();
+        for mark in marks(&image, &log) {
+            image.flip_bit(&log, mark).unwrap();
         }
-        let to = RepairTo::Directory("/repaired".into());
-        let report = repair(DIR.as_ref(), &to, &plain(&image), &mut |_| {}).unwrap();
-        assert!(report.lost.is_empty(), "{:?}", report.lost);
+        repaired(&image);
         let (opened, event) = open_in(&image, WalRecoveryMode::default());
         let db = opened.unwrap();
         assert_eq!(present(&db, 4), [true; 4]);
