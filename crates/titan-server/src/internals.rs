@@ -1,8 +1,11 @@
-//! A node that listens nowhere, for the fuzz targets of `titan_campaigns`. No public interface.
+//! A node that listens nowhere, and calls with any bytes, for tests and for the fuzz targets of
+//! `titan_campaigns`. No public interface.
 
 use std::path::Path;
 
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes};
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::service::Routes;
 
 use titan_mvcc::{CheckReport, Direction};
@@ -96,5 +99,44 @@ impl LocalNode {
     /// Those of the databases.
     pub fn close(self) -> Result<()> {
         self.opened.close()
+    }
+}
+
+/// Messages as bytes, for the transport.
+#[derive(Debug)]
+pub struct Plain;
+
+impl Codec for Plain {
+    type Encode = Vec<u8>;
+    type Decode = Bytes;
+    type Encoder = Plain;
+    type Decoder = Plain;
+
+    fn encoder(&mut self) -> Plain {
+        Plain
+    }
+
+    fn decoder(&mut self) -> Plain {
+        Plain
+    }
+}
+
+impl Encoder for Plain {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, to: &mut EncodeBuf<'_>) -> std::result::Result<(), Status> {
+        to.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Plain {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> std::result::Result<Option<Bytes>, Status> {
+        let len = from.remaining();
+        Ok(Some(from.copy_to_bytes(len)))
     }
 }

@@ -1,9 +1,9 @@
 //! A clock of the system that jumps: what timestamps, locks and times to live make of it.
 
-use titan_server::proto::kvrpcpb::{self, *};
+use titan_server::proto::kvrpcpb::*;
 use titan_server::{Error, Node};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ask};
 use crate::place::{NOW, Place};
 
 const HOUR: u64 = 3600;
@@ -69,29 +69,7 @@ fn a_start_with_a_clock_that_is_far_ahead_is_reported_or_refused() {
     node.stop().unwrap();
 }
 
-/// Locks the key `k` for three seconds of timestamps. Returns its start.
-fn lock(cluster: &Cluster) -> u64 {
-    let start = cluster.ts();
-    let request = PrewriteRequest {
-        context: cluster.context(),
-        mutations: vec![kvrpcpb::Mutation {
-            op: Op::Put.into(),
-            key: "k".into(),
-            value: "v".into(),
-            ..kvrpcpb::Mutation::default()
-        }],
-        primary_lock: "k".into(),
-        start_version: start,
-        lock_ttl: 3000,
-        ..PrewriteRequest::default()
-    };
-    let mut tikv = cluster.tikv();
-    let answer = cluster.runtime.block_on(tikv.kv_prewrite(request)).unwrap();
-    assert_eq!(answer.into_inner(), PrewriteResponse::default());
-    start
-}
-
-/// The action of another client that meets the lock now.
+/// The action of another client that meets the lock of the key `k` now.
 fn meet(cluster: &Cluster, start: u64) -> Action {
     let now = cluster.ts();
     let request = CheckTxnStatusRequest {
@@ -102,16 +80,14 @@ fn meet(cluster: &Cluster, start: u64) -> Action {
         current_ts: now,
         ..CheckTxnStatusRequest::default()
     };
-    let mut tikv = cluster.tikv();
-    let answer = cluster.runtime.block_on(tikv.kv_check_txn_status(request));
-    answer.unwrap().into_inner().action()
+    ask!(cluster, kv_check_txn_status, request).action()
 }
 
 #[test]
 fn a_clock_that_goes_back_ends_no_lock_early_and_a_later_time_ends_it() {
     let place = Place::new();
     let cluster = place.start();
-    let start = lock(&cluster);
+    let start = cluster.prewrite("k");
     place.clock.set(NOW - HOUR);
     assert_eq!(meet(&cluster, start), Action::MinCommitTsPushed);
     place.clock.set(NOW + 2);
@@ -120,7 +96,7 @@ fn a_clock_that_goes_back_ends_no_lock_early_and_a_later_time_ends_it() {
     assert_eq!(meet(&cluster, start), Action::TtlExpireRollback);
     // A lock that begins while timestamps are ahead of the clock has its whole time.
     place.clock.set(NOW - HOUR);
-    let start = lock(&cluster);
+    let start = cluster.prewrite("k");
     assert_eq!(meet(&cluster, start), Action::MinCommitTsPushed);
     place.clock.set(seconds(start) + 4);
     assert_eq!(meet(&cluster, start), Action::TtlExpireRollback);
@@ -137,16 +113,14 @@ fn raw_values_expire_by_the_time_of_day() {
         ttl: 10,
         ..RawPutRequest::default()
     };
-    let (runtime, mut tikv) = (&cluster.runtime, cluster.tikv());
-    runtime.block_on(tikv.raw_put(put)).unwrap();
-    let mut left = || {
+    assert_eq!(ask!(cluster, raw_put, put), RawPutResponse::default());
+    let left = || {
         let request = RawGetKeyTtlRequest {
             context: cluster.context(),
             key: "k".into(),
             ..RawGetKeyTtlRequest::default()
         };
-        let answer = runtime.block_on(tikv.raw_get_key_ttl(request)).unwrap();
-        let answer = answer.into_inner();
+        let answer = ask!(cluster, raw_get_key_ttl, request);
         (!answer.not_found).then_some(answer.ttl)
     };
     place.clock.set(NOW + 4);

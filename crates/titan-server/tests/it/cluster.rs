@@ -5,15 +5,36 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
-use titan_server::proto::kvrpcpb::Context;
+use titan_server::proto::kvrpcpb::*;
 use titan_server::proto::pdpb::pd_client::PdClient;
 use titan_server::proto::pdpb::{GetMembersRequest, GetRegionRequest, RequestHeader, TsoRequest};
 use titan_server::proto::tikvpb::tikv_client::TikvClient;
 use titan_server::{Node, NodeOptions, StorageOptions};
+
+/// The answer to a call of the key-value service.
+macro_rules! ask {
+    ($cluster:expr, $method:ident, $request:expr) => {{
+        let (request, mut tikv) = ($request, $cluster.tikv());
+        let answer = $cluster.runtime.block_on(tikv.$method(request));
+        answer.unwrap().into_inner()
+    }};
+}
+pub(crate) use ask;
+
+/// A put of a transaction.
+pub fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Mutation {
+    Mutation {
+        op: Op::Put.into(),
+        key: key.into(),
+        value: value.into(),
+        ..Mutation::default()
+    }
+}
 
 /// A node, and a connection to it.
 pub struct Cluster {
@@ -153,7 +174,7 @@ impl Cluster {
     pub fn context_at(&self, key: &[u8]) -> Context {
         let request = GetRegionRequest {
             header: self.header(),
-            region_key: bytes::Bytes::copy_from_slice(key),
+            region_key: Bytes::copy_from_slice(key),
             need_buckets: false,
         };
         let mut pd = self.pd();
@@ -170,6 +191,81 @@ impl Cluster {
 
     pub fn context(&self) -> Option<Context> {
         Some(self.context_at(b""))
+    }
+
+    /// The first phase of a new transaction, whose first key is the primary one.
+    pub fn prewriting(&self, mutations: Vec<Mutation>) -> PrewriteRequest {
+        PrewriteRequest {
+            context: self.context(),
+            primary_lock: mutations[0].key.clone(),
+            mutations,
+            start_version: self.ts(),
+            lock_ttl: 3000,
+            ..PrewriteRequest::default()
+        }
+    }
+
+    /// The pessimistic lock of a key, for the transaction that begins at `start`.
+    pub fn locking(&self, start: u64, key: &str, wait_timeout: i64) -> PessimisticLockRequest {
+        PessimisticLockRequest {
+            context: self.context(),
+            mutations: vec![Mutation {
+                op: Op::PessimisticLock.into(),
+                ..put(key.to_owned(), "")
+            }],
+            primary_lock: key.to_owned().into(),
+            start_version: start,
+            for_update_ts: start,
+            lock_ttl: 60_000,
+            wait_timeout,
+            ..PessimisticLockRequest::default()
+        }
+    }
+
+    /// Puts `v` at a key, which stays locked. Returns the transaction's start.
+    pub fn prewrite(&self, key: &str) -> u64 {
+        let request = self.prewriting(vec![put(key.to_owned(), "v")]);
+        let start = request.start_version;
+        assert_eq!(
+            ask!(self, kv_prewrite, request),
+            PrewriteResponse::default()
+        );
+        start
+    }
+
+    /// Commits a key of a transaction now.
+    pub fn commit(&self, key: &str, start_version: u64) -> CommitResponse {
+        let request = CommitRequest {
+            context: self.context(),
+            start_version,
+            keys: vec![key.to_owned().into()],
+            commit_version: self.ts(),
+        };
+        ask!(self, kv_commit, request)
+    }
+
+    /// Reads a key now.
+    pub fn get(&self, key: &str) -> GetResponse {
+        self.get_at(key, self.ts())
+    }
+
+    pub fn get_at(&self, key: &str, version: u64) -> GetResponse {
+        let request = GetRequest {
+            context: self.context(),
+            key: key.to_owned().into(),
+            version,
+        };
+        ask!(self, kv_get, request)
+    }
+
+    pub fn raw_put(&self, key: &str, value: impl Into<Bytes>) -> RawPutResponse {
+        let request = RawPutRequest {
+            context: self.context(),
+            key: key.to_owned().into(),
+            value: value.into(),
+            ..RawPutRequest::default()
+        };
+        ask!(self, raw_put, request)
     }
 }
 

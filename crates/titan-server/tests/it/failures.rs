@@ -2,10 +2,10 @@
 //! nothing.
 
 use titan_server::proto::errorpb;
-use titan_server::proto::kvrpcpb::{self, *};
+use titan_server::proto::kvrpcpb::*;
 use titan_testkit::sim::{Fault, Loss, OpKind};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ask, put};
 use crate::place::Place;
 
 const KEYS: [&str; 2] = ["a", "b"];
@@ -44,22 +44,12 @@ fn faults() -> Vec<Fault> {
 }
 
 fn prewrite(cluster: &Cluster, start: u64, value: &str, way: Way) -> PrewriteRequest {
-    let put = |key: &str| kvrpcpb::Mutation {
-        op: Op::Put.into(),
-        key: key.to_owned().into(),
-        value: value.to_owned().into(),
-        ..kvrpcpb::Mutation::default()
-    };
     PrewriteRequest {
-        context: cluster.context(),
-        mutations: KEYS.map(put).into(),
-        primary_lock: KEYS[0].into(),
         start_version: start,
-        lock_ttl: 3000,
         try_one_pc: way == Way::OnePhase,
         use_async_commit: way == Way::Async,
         secondaries: vec![KEYS[1].into()],
-        ..PrewriteRequest::default()
+        ..cluster.prewriting(KEYS.map(|key| put(key, value.to_owned())).into())
     }
 }
 
@@ -73,23 +63,20 @@ fn values(cluster: &Cluster, way: Way) -> Vec<String> {
         pairs.into_iter().map(text).collect()
     };
     let (context, keys) = (cluster.context(), KEYS.map(Into::into).into());
-    let mut tikv = cluster.tikv();
     if is_raw(way) {
         let get = RawBatchGetRequest {
             context,
             keys,
             ..RawBatchGetRequest::default()
         };
-        let answer = cluster.runtime.block_on(tikv.raw_batch_get(get)).unwrap();
-        return texts(answer.into_inner().pairs);
+        return texts(ask!(cluster, raw_batch_get, get).pairs);
     }
     let get = BatchGetRequest {
         context,
         keys,
         version: cluster.ts(),
     };
-    let answer = cluster.runtime.block_on(tikv.kv_batch_get(get)).unwrap();
-    texts(answer.into_inner().pairs)
+    texts(ask!(cluster, kv_batch_get, get).pairs)
 }
 
 fn is_raw(way: Way) -> bool {
@@ -111,17 +98,14 @@ fn raw_put(cluster: &Cluster, value: &str) -> RawBatchPutRequest {
 
 /// Writes the old values, and begins the transaction that writes the new ones. Returns its start.
 fn begin(cluster: &Cluster, way: Way) -> u64 {
-    let (runtime, mut tikv) = (&cluster.runtime, cluster.tikv());
-    let old = raw_put(cluster, "old");
-    runtime.block_on(tikv.raw_batch_put(old)).unwrap();
+    ask!(cluster, raw_batch_put, raw_put(cluster, "old"));
     let old = prewrite(cluster, cluster.ts(), "old", Way::OnePhase);
-    let answer = runtime.block_on(tikv.kv_prewrite(old)).unwrap();
-    assert_ne!(answer.into_inner().one_pc_commit_ts, 0);
+    assert_ne!(ask!(cluster, kv_prewrite, old).one_pc_commit_ts, 0);
     let start = cluster.ts();
     if way == Way::TwoPhases {
         let first = prewrite(cluster, start, "new", way);
-        let answer = runtime.block_on(tikv.kv_prewrite(first)).unwrap();
-        assert_eq!(answer.into_inner(), PrewriteResponse::default());
+        let answer = ask!(cluster, kv_prewrite, first);
+        assert_eq!(answer, PrewriteResponse::default());
     }
     start
 }
@@ -140,13 +124,11 @@ fn is_undetermined(cluster: &Cluster, way: Way, start: u64) -> bool {
                 keys: KEYS.map(Into::into).into(),
                 commit_version: cluster.ts(),
             };
-            let answer = runtime.block_on(tikv.kv_commit(commit)).unwrap();
-            has_it(answer.into_inner().region_error)
+            has_it(ask!(cluster, kv_commit, commit).region_error)
         }
         Way::OnePhase | Way::Async => {
             let request = prewrite(cluster, start, "new", way);
-            let answer = runtime.block_on(tikv.kv_prewrite(request)).unwrap();
-            has_it(answer.into_inner().region_error)
+            has_it(ask!(cluster, kv_prewrite, request).region_error)
         }
         // Raw calls have no value for it. A status without a meaning is taken for a lost answer.
         Way::RawBatch => {
@@ -182,7 +164,6 @@ fn resolve(cluster: &Cluster, way: Way, start: u64) {
     if is_raw(way) {
         return;
     }
-    let (runtime, mut tikv) = (&cluster.runtime, cluster.tikv());
     let (context, keys) = (cluster.context(), KEYS.map(Into::into).into());
     let commit_version = if way == Way::Async {
         let check = CheckSecondaryLocksRequest {
@@ -190,8 +171,7 @@ fn resolve(cluster: &Cluster, way: Way, start: u64) {
             keys,
             start_version: start,
         };
-        let answer = runtime.block_on(tikv.kv_check_secondary_locks(check));
-        let answer = answer.unwrap().into_inner();
+        let answer = ask!(cluster, kv_check_secondary_locks, check);
         match answer.locks.len() {
             2 => answer.locks.iter().map(|lock| lock.min_commit_ts).max(),
             _ => Some(answer.commit_ts),
@@ -206,8 +186,7 @@ fn resolve(cluster: &Cluster, way: Way, start: u64) {
             rollback_if_not_exist: true,
             ..CheckTxnStatusRequest::default()
         };
-        let answer = runtime.block_on(tikv.kv_check_txn_status(check));
-        Some(answer.unwrap().into_inner().commit_version)
+        Some(ask!(cluster, kv_check_txn_status, check).commit_version)
     };
     let resolve = ResolveLockRequest {
         context,
@@ -215,8 +194,8 @@ fn resolve(cluster: &Cluster, way: Way, start: u64) {
         commit_version: commit_version.unwrap(),
         ..ResolveLockRequest::default()
     };
-    let answer = runtime.block_on(tikv.kv_resolve_lock(resolve)).unwrap();
-    assert_eq!(answer.into_inner(), ResolveLockResponse::default());
+    let answer = ask!(cluster, kv_resolve_lock, resolve);
+    assert_eq!(answer, ResolveLockResponse::default());
 }
 
 /// Writes another key, and returns true if that has succeeded.
@@ -235,8 +214,7 @@ fn writes_go_on(cluster: &Cluster, way: Way) -> bool {
     put.mutations[0].key = "other".into();
     put.mutations.truncate(1);
     put.primary_lock = "other".into();
-    let answer = runtime.block_on(tikv.kv_prewrite(put)).unwrap();
-    answer.into_inner().one_pc_commit_ts > 0
+    ask!(cluster, kv_prewrite, put).one_pc_commit_ts > 0
 }
 
 /// All of the commit is there, or nothing. Returns which.

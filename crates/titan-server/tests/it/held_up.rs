@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use titan::{DbOptions, EventListener, FlushEvent};
-use titan_server::proto::kvrpcpb::{RawGetRequest, RawPutRequest};
+use titan_server::proto::kvrpcpb::RawGetRequest;
 use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
 use titan_server::proto::tikvpb::batch_commands_response::response::Cmd as Told;
 use titan_server::{NodeOptions, StorageOptions};
@@ -62,17 +62,6 @@ fn has_entries(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "sst" || e == "blob")
 }
 
-pub fn put(cluster: &Cluster, key: &str, value: Vec<u8>) {
-    let request = RawPutRequest {
-        context: cluster.context(),
-        key: key.to_owned().into(),
-        value: value.into(),
-        ..RawPutRequest::default()
-    };
-    let answer = cluster.runtime.block_on(cluster.tikv().raw_put(request));
-    assert_eq!(answer.unwrap().into_inner().error, "");
-}
-
 fn get(cluster: &Cluster, key: &str) -> Cmd {
     Cmd::RawGet(Box::new(RawGetRequest {
         context: cluster.context(),
@@ -99,12 +88,12 @@ fn a_read_that_waits_for_the_disk_holds_no_ready_answer_back() {
         },
         ..options
     });
-    put(&cluster, "far", vec![7; FAR]);
+    assert_eq!(cluster.raw_put("far", vec![7; FAR]).error, "");
     // More memtables than the limit allows: "far" goes to the disk.
     while !flushed.has_large_values() {
-        put(&cluster, "between", vec![0; 10_000]);
+        cluster.raw_put("between", vec![0; 10_000]);
     }
-    put(&cluster, "near", vec![1]);
+    assert_eq!(cluster.raw_put("near", vec![1]).error, "");
     let calls = ["near", "far", "near"].map(|key| get(&cluster, key));
     cluster.runtime.block_on(async {
         let shut = Shut::on(&place.vfs);

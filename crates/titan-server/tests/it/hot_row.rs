@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use titan::{DbOptions, StatsLevel};
-use titan_server::proto::kvrpcpb::{self, *};
+use titan_server::proto::kvrpcpb::*;
 use titan_server::{NodeOptions, StorageOptions};
 
-use crate::cluster::{Cluster, options, unsynced};
+use crate::cluster::{Cluster, ask, options, put, unsynced};
 
 const CREATES: u64 = 2000;
 /// The creates that are compared.
@@ -37,48 +37,39 @@ fn counters(cluster: &Cluster) -> BTreeMap<&'static str, u64> {
 
 /// Creates a file: reads the row of the directory, and commits it with those of the file.
 fn create(cluster: &Cluster, context: &Option<Context>, number: u64) {
-    let mut tikv = cluster.tikv();
-    let start = cluster.ts();
     let get = GetRequest {
         context: context.clone(),
         key: "directory".into(),
-        version: start,
+        version: cluster.ts(),
     };
-    let found = cluster.runtime.block_on(tikv.kv_get(get)).unwrap();
-    let found = found.into_inner();
+    let start_version = get.version;
+    let found = ask!(cluster, kv_get, get);
     assert_eq!(found.not_found, number == 0);
     assert!(number == 0 || found.value == format!("{number:08} files"));
-    let put = |key: String, value: String| kvrpcpb::Mutation {
-        op: Op::Put.into(),
-        key: key.into(),
-        value: value.into(),
-        ..kvrpcpb::Mutation::default()
-    };
     let mutations = vec![
-        put("directory".to_owned(), format!("{:08} files", number + 1)),
+        put("directory", format!("{:08} files", number + 1)),
         put(format!("entry {number:08}"), format!("{number:08}")),
-        put(format!("inode {number:08}"), "a file".to_owned()),
+        put(format!("inode {number:08}"), "a file"),
     ];
     let keys = mutations.iter().map(|m| m.key.clone()).collect();
     let prewrite = PrewriteRequest {
         context: context.clone(),
         mutations,
         primary_lock: "directory".into(),
-        start_version: start,
+        start_version,
         lock_ttl: 3000,
         txn_size: 3,
         ..PrewriteRequest::default()
     };
-    let done = cluster.runtime.block_on(tikv.kv_prewrite(prewrite));
-    assert_eq!(done.unwrap().into_inner(), PrewriteResponse::default());
+    let done = ask!(cluster, kv_prewrite, prewrite);
+    assert_eq!(done, PrewriteResponse::default());
     let commit = CommitRequest {
         context: context.clone(),
-        start_version: start,
+        start_version,
         keys,
         commit_version: cluster.ts(),
     };
-    let done = cluster.runtime.block_on(tikv.kv_commit(commit)).unwrap();
-    assert_eq!(done.into_inner().error, None);
+    assert_eq!(ask!(cluster, kv_commit, commit).error, None);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tonic::transport::Channel;
 
 use crate::cluster::Cluster;
-use crate::held_up::{Flushed, Shut, put};
+use crate::held_up::{Flushed, Shut};
 use crate::limits::with;
 use crate::memory::{batch, batches};
 use crate::place::Place;
@@ -46,11 +46,11 @@ fn reads_of_one_connection_hold_up_no_writes_and_no_reads_of_others() {
         },
         ..options
     });
-    put(&cluster, "far", vec![7; 100_000]);
+    cluster.raw_put("far", vec![7; 100_000]);
     while !flushed.has_large_values() {
-        put(&cluster, "between", vec![0; 10_000]);
+        cluster.raw_put("between", vec![0; 10_000]);
     }
-    put(&cluster, "near", vec![1]);
+    cluster.raw_put("near", vec![1]);
     let context = cluster.context();
     let scan = |key: &'static str| RawScanRequest {
         context: context.clone(),

@@ -8,7 +8,7 @@ use titan_server::proto::kvrpcpb::*;
 use titan_server::proto::pdpb::{ScanRegionsRequest, SplitRegionsRequest};
 use titan_server::{Limits, NodeOptions};
 
-use crate::cluster::{Cluster, options};
+use crate::cluster::{Cluster, ask, options, put};
 use crate::dynamic;
 
 /// A node with these limits.
@@ -59,29 +59,28 @@ fn what_is_too_large_is_refused_with_its_reason() {
         answer_bytes: 10_000,
         ..Limits::default()
     });
-    let mut tikv = cluster.tikv();
     let put = |key: Vec<u8>, value: Vec<u8>| RawPutRequest {
         context: cluster.context(),
         key: key.into(),
         value: value.into(),
         ..RawPutRequest::default()
     };
-    let runtime = &cluster.runtime;
-    let huge = runtime.block_on(tikv.raw_put(put(b"k".into(), vec![0; 2 << 20])));
+    let huge = put(b"k".into(), vec![0; 2 << 20]);
+    let huge = cluster.runtime.block_on(cluster.tikv().raw_put(huge));
     let huge = huge.unwrap_err();
     assert_eq!(huge.code(), Code::ResourceExhausted);
     assert!(huge.message().contains("larger than max"), "{huge}");
-    let value = runtime.block_on(tikv.raw_put(put(b"k".into(), vec![0; 1001])));
-    let error = value.unwrap().into_inner().region_error.unwrap();
+    let value = ask!(cluster, raw_put, put(b"k".into(), vec![0; 1001]));
+    let error = value.region_error.unwrap();
     let error = error.raft_entry_too_large.unwrap();
     assert_eq!(error.entry_size, 1001);
     assert_eq!(error.region_id, cluster.context_at(b"").region_id);
-    let key = runtime.block_on(tikv.raw_put(put(vec![b'k'; 101], vec![])));
-    let error = key.unwrap().into_inner().region_error.unwrap();
+    let key = ask!(cluster, raw_put, put(vec![b'k'; 101], vec![]));
+    let error = key.region_error.unwrap();
     assert!(error.message.contains("too large"), "{error:?}");
     for n in 0..20 {
-        let answer = runtime.block_on(tikv.raw_put(put(vec![b'a' + n], vec![0; 1000])));
-        assert_eq!(answer.unwrap().into_inner().error, "");
+        let answer = ask!(cluster, raw_put, put(vec![b'a' + n], vec![0; 1000]));
+        assert_eq!(answer.error, "");
     }
     // It does not end early: that would look like the end of the region.
     let scan = |limit| RawScanRequest {
@@ -89,16 +88,11 @@ fn what_is_too_large_is_refused_with_its_reason() {
         limit,
         ..RawScanRequest::default()
     };
-    let all = runtime.block_on(tikv.raw_scan(scan(100))).unwrap();
-    let error = all.into_inner().region_error.unwrap();
+    let error = ask!(cluster, raw_scan, scan(100)).region_error.unwrap();
     // A client would repeat a call with another error.
     assert_eq!(error.server_is_busy, None);
     assert!(error.raft_entry_too_large.unwrap().entry_size > 10_000);
-    let some = runtime
-        .block_on(tikv.raw_scan(scan(9)))
-        .unwrap()
-        .into_inner();
-    assert_eq!(some.kvs.len(), 9);
+    assert_eq!(ask!(cluster, raw_scan, scan(9)).kvs.len(), 9);
 }
 
 #[test]
@@ -107,42 +101,24 @@ fn keys_whose_values_exceed_the_answer_are_not_locked() {
         answer_bytes: 10_000,
         ..Limits::default()
     });
-    let (runtime, mut tikv) = (&cluster.runtime, cluster.tikv());
-    let mutation = |op: Op, n: u8, value: Vec<u8>| Mutation {
-        op: op.into(),
-        key: vec![b'a' + n].into(),
-        value: value.into(),
-        ..Mutation::default()
-    };
+    let puts = (0..20).map(|n| put(vec![b'a' + n], vec![7; 1000]));
     let prewrite = PrewriteRequest {
-        context: cluster.context(),
-        mutations: (0..20)
-            .map(|n| mutation(Op::Put, n, vec![7; 1000]))
-            .collect(),
-        primary_lock: "a".into(),
-        start_version: cluster.ts(),
-        lock_ttl: 3000,
         try_one_pc: true,
-        ..PrewriteRequest::default()
+        ..cluster.prewriting(puts.collect())
     };
-    let written = runtime.block_on(tikv.kv_prewrite(prewrite)).unwrap();
-    assert!(written.into_inner().one_pc_commit_ts > 0);
+    assert!(ask!(cluster, kv_prewrite, prewrite).one_pc_commit_ts > 0);
     let ts = cluster.ts();
     for (keys, is_refused) in [(20, true), (5, false)] {
+        let mutations = (0..keys).map(|n| Mutation {
+            op: Op::PessimisticLock.into(),
+            ..put(vec![b'a' + n], "")
+        });
         let lock = PessimisticLockRequest {
-            context: cluster.context(),
-            mutations: (0..keys)
-                .map(|n| mutation(Op::PessimisticLock, n, vec![]))
-                .collect(),
-            primary_lock: "a".into(),
-            start_version: ts,
-            for_update_ts: ts,
-            lock_ttl: 3000,
+            mutations: mutations.collect(),
             return_values: true,
-            ..PessimisticLockRequest::default()
+            ..cluster.locking(ts, "a", -1)
         };
-        let answer = runtime.block_on(tikv.kv_pessimistic_lock(lock)).unwrap();
-        let answer = answer.into_inner();
+        let answer = ask!(cluster, kv_pessimistic_lock, lock);
         let error = answer.region_error.unwrap_or_default();
         assert_eq!(error.raft_entry_too_large.is_some(), is_refused);
         let scan = ScanLockRequest {
@@ -150,8 +126,7 @@ fn keys_whose_values_exceed_the_answer_are_not_locked() {
             max_version: u64::MAX,
             ..ScanLockRequest::default()
         };
-        let locks = runtime.block_on(tikv.kv_scan_lock(scan)).unwrap();
-        let locks = locks.into_inner().locks.len();
+        let locks = ask!(cluster, kv_scan_lock, scan).locks.len();
         assert_eq!(locks, if is_refused { 0 } else { 5 });
         assert_eq!(answer.values.len(), locks);
     }
@@ -210,7 +185,6 @@ fn boundaries_that_no_key_has_are_refused() {
 #[test]
 fn a_call_ends_at_its_deadline() {
     let cluster = Cluster::new();
-    let mut tikv = cluster.tikv();
     let pairs = (0..2000u32).map(|n| KvPair {
         key: format!("{n:05}").into(),
         value: "v".into(),
@@ -221,10 +195,7 @@ fn a_call_ends_at_its_deadline() {
         pairs: pairs.collect(),
         ..RawBatchPutRequest::default()
     };
-    cluster
-        .runtime
-        .block_on(tikv.raw_batch_put(request))
-        .unwrap();
+    ask!(cluster, raw_batch_put, request);
     let mut context = cluster.context_at(b"");
     context.max_execution_duration_ms = 1;
     let ranges = KeyRange::default();
@@ -234,10 +205,8 @@ fn a_call_ends_at_its_deadline() {
         each_limit: 2000,
         ..RawBatchScanRequest::default()
     };
-    let late = cluster
-        .runtime
-        .block_on(tikv.raw_batch_scan(request.clone()));
-    let error = late.unwrap().into_inner().region_error.unwrap();
+    let late = ask!(cluster, raw_batch_scan, request.clone());
+    let error = late.region_error.unwrap();
     assert_eq!(error.server_is_busy.unwrap().reason, "deadline is exceeded");
     // The deadline of the transport.
     let mut request = Request::new(RawBatchScanRequest {
@@ -246,6 +215,7 @@ fn a_call_ends_at_its_deadline() {
     });
     request.set_timeout(Duration::from_millis(2));
     let began = Instant::now();
+    let mut tikv = cluster.tikv();
     let late = cluster.runtime.block_on(tikv.raw_batch_scan(request));
     let is_late = match late {
         Ok(answer) => answer.into_inner().region_error.is_some(),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use titan_server::proto::kvrpcpb::{self, *};
+use titan_server::proto::kvrpcpb::PrewriteRequest;
 use titan_server::proto::pdpb::{GetMembersRequest, UpdateServiceGcSafePointRequest};
 use titan_server::{NodeOptions, StorageOptions};
 
-use crate::cluster::{Cluster, options, unsynced};
+use crate::cluster::{Cluster, ask, options, put, unsynced};
 
 #[test]
 fn a_restarted_node_has_its_cluster_and_goes_on_with_later_timestamps() {
@@ -25,43 +25,11 @@ fn a_restarted_node_has_its_cluster_and_goes_on_with_later_timestamps() {
 #[test]
 fn a_transaction_goes_on_after_a_restart_between_its_phases() {
     let mut cluster = Cluster::new();
-    let start = cluster.ts();
-    let prewrite = PrewriteRequest {
-        context: cluster.context(),
-        mutations: vec![kvrpcpb::Mutation {
-            op: Op::Put.into(),
-            key: "k".into(),
-            value: "v".into(),
-            ..kvrpcpb::Mutation::default()
-        }],
-        primary_lock: "k".into(),
-        start_version: start,
-        lock_ttl: 60_000,
-        ..PrewriteRequest::default()
-    };
-    let answer = cluster
-        .runtime
-        .block_on(cluster.tikv().kv_prewrite(prewrite));
-    assert_eq!(answer.unwrap().into_inner().errors, []);
+    let start = cluster.prewrite("k");
     cluster.restart();
-    let get = |version| GetRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        version,
-    };
-    let mut tikv = cluster.tikv();
-    let answer = cluster.runtime.block_on(tikv.kv_get(get(cluster.ts())));
-    assert!(answer.unwrap().into_inner().error.unwrap().locked.is_some());
-    let commit = CommitRequest {
-        context: cluster.context(),
-        start_version: start,
-        keys: vec!["k".into()],
-        commit_version: cluster.ts(),
-    };
-    let answer = cluster.runtime.block_on(tikv.kv_commit(commit));
-    assert_eq!(answer.unwrap().into_inner().error, None);
-    let answer = cluster.runtime.block_on(tikv.kv_get(get(cluster.ts())));
-    assert_eq!(answer.unwrap().into_inner().value, "v");
+    assert!(cluster.get("k").error.unwrap().locked.is_some());
+    assert_eq!(cluster.commit("k", start).error, None);
+    assert_eq!(cluster.get("k").value, "v");
 }
 
 #[test]
@@ -73,20 +41,13 @@ fn a_service_keeps_its_safe_point_over_a_restart_whatever_the_retention() {
         },
         ..options()
     });
-    let (mut tikv, at) = (cluster.tikv(), cluster.ts());
-    let put = |cluster: &Cluster, value: &'static str| PrewriteRequest {
-        context: cluster.context(),
-        mutations: vec![kvrpcpb::Mutation {
-            op: Op::Put.into(),
-            key: "k".into(),
-            value: value.into(),
-            ..kvrpcpb::Mutation::default()
-        }],
-        primary_lock: "k".into(),
-        start_version: cluster.ts(),
-        lock_ttl: 1000,
-        try_one_pc: true,
-        ..PrewriteRequest::default()
+    let at = cluster.ts();
+    let put = |cluster: &Cluster, value: &'static str| {
+        let request = PrewriteRequest {
+            try_one_pc: true,
+            ..cluster.prewriting(vec![put("k", value)])
+        };
+        assert_eq!(ask!(cluster, kv_prewrite, request).errors, []);
     };
     let service = |cluster: &Cluster, at| {
         let request = UpdateServiceGcSafePointRequest {
@@ -102,26 +63,10 @@ fn a_service_keeps_its_safe_point_over_a_restart_whatever_the_retention() {
         answer.unwrap().into_inner().min_safe_point
     };
     assert_eq!(service(&cluster, at), at);
-    let answer = cluster
-        .runtime
-        .block_on(tikv.kv_prewrite(put(&cluster, "1")));
-    assert_eq!(answer.unwrap().into_inner().errors, []);
+    put(&cluster, "1");
     cluster.restart();
-    let mut tikv = cluster.tikv();
-    let answer = cluster
-        .runtime
-        .block_on(tikv.kv_prewrite(put(&cluster, "2")));
-    assert_eq!(answer.unwrap().into_inner().errors, []);
-    let get = GetRequest {
-        context: cluster.context(),
-        key: "k".into(),
-        version: at,
-    };
-    let answer = cluster
-        .runtime
-        .block_on(tikv.kv_get(get))
-        .unwrap()
-        .into_inner();
+    put(&cluster, "2");
+    let answer = cluster.get_at("k", at);
     assert_eq!((answer.error, answer.not_found), (None, true));
     // An earlier point than the oldest is not promised.
     assert_eq!(service(&cluster, 5), at);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use titan_server::proto::kvrpcpb::{self, *};
+use titan_server::proto::kvrpcpb::*;
 use titan_server::proto::pdpb::TsoRequest;
 use titan_server::proto::tikvpb::batch_commands_request::Request as Asked;
 use titan_server::proto::tikvpb::batch_commands_request::request::Cmd;
@@ -15,16 +15,7 @@ use titan_server::proto::tikvpb::batch_commands_response::response::Cmd as Answe
 use titan_server::proto::tikvpb::{BatchCommandsEmptyRequest, BatchCommandsRequest};
 use titan_server::{NodeOptions, RegionSizes};
 
-use crate::cluster::{Cluster, options};
-
-fn put(key: &str, value: &str) -> kvrpcpb::Mutation {
-    kvrpcpb::Mutation {
-        op: Op::Put.into(),
-        key: key.to_owned().into(),
-        value: value.to_owned().into(),
-        ..kvrpcpb::Mutation::default()
-    }
-}
+use crate::cluster::{Cluster, ask, options, put};
 
 #[test]
 fn timestamps_come_in_order_and_runs_do_not_overlap() {
@@ -143,47 +134,23 @@ fn a_batch_answers_every_call_by_its_number_in_any_order() {
 fn a_lock_is_waited_for_and_its_owner_can_go_on() {
     let cluster = Cluster::new();
     let context = cluster.context();
-    let lock = |start: u64, wait_timeout: i64| PessimisticLockRequest {
-        context: context.clone(),
-        mutations: vec![kvrpcpb::Mutation {
-            op: Op::PessimisticLock.into(),
-            key: "k".into(),
-            ..kvrpcpb::Mutation::default()
-        }],
-        primary_lock: "k".into(),
-        start_version: start,
-        for_update_ts: start,
-        lock_ttl: 60_000,
-        wait_timeout,
-        ..PessimisticLockRequest::default()
-    };
+    let lock = |start, wait| cluster.locking(start, "k", wait);
     let (first, second) = (cluster.ts(), cluster.ts());
-    let mut tikv = cluster.tikv();
-    let runtime = &cluster.runtime;
-    runtime
-        .block_on(tikv.kv_pessimistic_lock(lock(first, -1)))
-        .unwrap();
+    ask!(cluster, kv_pessimistic_lock, lock(first, -1));
     // It does not wait for ever.
     let began = Instant::now();
-    let locked = runtime.block_on(tikv.kv_pessimistic_lock(lock(second, 200)));
-    let locked = locked.unwrap().into_inner();
+    let locked = ask!(cluster, kv_pessimistic_lock, lock(second, 200));
     assert!(locked.errors[0].locked.is_some());
     assert!(began.elapsed() >= Duration::from_millis(200));
-    let mut waiter = cluster.tikv();
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            let answer = runtime.block_on(waiter.kv_pessimistic_lock(lock(second, 0)));
-            answer.unwrap().into_inner()
-        });
+        let waiting = scope.spawn(|| ask!(cluster, kv_pessimistic_lock, lock(second, 0)));
         let release = PessimisticRollbackRequest {
             context: context.clone(),
             start_version: first,
             for_update_ts: first,
             keys: vec!["k".into()],
         };
-        runtime
-            .block_on(tikv.kv_pessimistic_rollback(release))
-            .unwrap();
+        ask!(cluster, kv_pessimistic_rollback, release);
         assert_eq!(waiting.join().unwrap().errors, []);
     });
 }
@@ -198,23 +165,16 @@ fn regions_are_split_by_size_and_by_keys() {
         regions: sizes,
         ..options()
     });
-    let mut tikv = cluster.tikv();
     for batch in 0..40 {
-        let start = cluster.ts();
-        let mutations = (0..10).map(|n| put(&format!("key{batch:03}{n}"), &"v".repeat(2000)));
-        let mutations: Vec<_> = mutations.collect();
-        let key = mutations[0].key.clone();
+        let mutations = (0..10).map(|n| put(format!("key{batch:03}{n}"), "v".repeat(2000)));
+        let request = cluster.prewriting(mutations.collect());
+        let key = titan_mvcc::codec::encode_key(&request.primary_lock);
         let request = PrewriteRequest {
-            context: Some(cluster.context_at(&titan_mvcc::codec::encode_key(&key))),
-            primary_lock: key,
-            mutations,
-            start_version: start,
-            lock_ttl: 3000,
+            context: Some(cluster.context_at(&key)),
             try_one_pc: true,
-            ..PrewriteRequest::default()
+            ..request
         };
-        let answer = cluster.runtime.block_on(tikv.kv_prewrite(request)).unwrap();
-        let answer = answer.into_inner();
+        let answer = ask!(cluster, kv_prewrite, request);
         // A split may come between the look-up and the call.
         if answer.region_error.is_none() {
             assert_eq!(answer.errors, [], "{batch}");
@@ -245,25 +205,10 @@ fn regions_are_split_by_size_and_by_keys() {
 fn the_transaction_that_closes_a_circle_of_waits_is_told_who_waits_for_whom() {
     let cluster = Cluster::new();
     let context = cluster.context();
-    let lock = |start: u64, key: &'static str, wait_timeout: i64| PessimisticLockRequest {
-        context: context.clone(),
-        mutations: vec![kvrpcpb::Mutation {
-            op: Op::PessimisticLock.into(),
-            key: key.into(),
-            ..kvrpcpb::Mutation::default()
-        }],
-        primary_lock: key.into(),
-        start_version: start,
-        for_update_ts: start,
-        lock_ttl: 60_000,
-        wait_timeout,
-        ..PessimisticLockRequest::default()
-    };
+    let lock = |start, key, wait| cluster.locking(start, key, wait);
     let (first, second) = (cluster.ts(), cluster.ts());
-    let runtime = &cluster.runtime;
     let take = |request| {
-        let answer = runtime.block_on(cluster.tikv().kv_pessimistic_lock(request));
-        let answer = answer.unwrap().into_inner();
+        let answer = ask!(cluster, kv_pessimistic_lock, request);
         assert_eq!(answer.region_error, None);
         answer.errors
     };
@@ -288,55 +233,23 @@ fn the_transaction_that_closes_a_circle_of_waits_is_told_who_waits_for_whom() {
             for_update_ts: second,
             keys: vec!["b".into()],
         };
-        let mut tikv = cluster.tikv();
-        runtime
-            .block_on(tikv.kv_pessimistic_rollback(release))
-            .unwrap();
+        ask!(cluster, kv_pessimistic_rollback, release);
     });
 }
 
 #[test]
 fn the_safe_timestamp_is_before_what_may_still_commit() {
     let cluster = Cluster::new();
-    let context = cluster.context();
-    let mut tikv = cluster.tikv();
-    let safe = || {
-        let request = StoreSafeTsRequest::default();
-        let answer = cluster
-            .runtime
-            .block_on(cluster.tikv().get_store_safe_ts(request));
-        answer.unwrap().into_inner().safe_ts
-    };
-    let start = cluster.ts();
-    let request = PrewriteRequest {
-        context: context.clone(),
-        mutations: vec![put("k", "v")],
-        primary_lock: "k".into(),
-        start_version: start,
-        lock_ttl: 3000,
-        ..PrewriteRequest::default()
-    };
-    let answer = cluster.runtime.block_on(tikv.kv_prewrite(request)).unwrap();
-    assert_eq!(answer.into_inner(), PrewriteResponse::default());
+    let safe = || ask!(cluster, get_store_safe_ts, StoreSafeTsRequest::default()).safe_ts;
+    let start = cluster.prewrite("k");
     // Another one commits in the meantime.
     let request = PrewriteRequest {
-        context: context.clone(),
-        mutations: vec![put("l", "v")],
-        primary_lock: "l".into(),
-        start_version: cluster.ts(),
         try_one_pc: true,
-        ..PrewriteRequest::default()
+        ..cluster.prewriting(vec![put("l", "v")])
     };
-    let answer = cluster.runtime.block_on(tikv.kv_prewrite(request)).unwrap();
-    assert!(answer.into_inner().one_pc_commit_ts > start);
+    assert!(ask!(cluster, kv_prewrite, request).one_pc_commit_ts > start);
     assert!(safe() < start);
-    let commit_version = cluster.ts();
-    let request = CommitRequest {
-        context,
-        start_version: start,
-        keys: vec!["k".into()],
-        commit_version,
-    };
-    cluster.runtime.block_on(tikv.kv_commit(request)).unwrap();
-    assert!(safe() >= commit_version);
+    let before = cluster.ts();
+    assert_eq!(cluster.commit("k", start).error, None);
+    assert!(safe() > before);
 }

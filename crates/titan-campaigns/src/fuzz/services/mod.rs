@@ -3,11 +3,9 @@
 //! | file | owns |
 //! |---|---|
 //! | `methods` | the calls, and the messages of their requests |
-//! | `codec` | messages as bytes, for the transport |
 //! | `place` | a node on a simulated disk, and the checks after its calls |
 //! | `seeds` | inputs to start from |
 
-mod codec;
 mod methods;
 mod place;
 mod seeds;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::uri::PathAndQuery;
 use prost::Message;
 use titan::DbOptions;
-use titan_server::internals::{Contents, LocalNode, PANICKED};
+use titan_server::internals::{Contents, LocalNode, PANICKED, Plain};
 use titan_server::proto::kvrpcpb::Context;
 use titan_server::proto::metapb::RegionEpoch;
 use titan_server::proto::pdpb::RequestHeader;
@@ -19,7 +19,6 @@ use tokio::runtime::Runtime;
 use tonic::client::Grpc;
 use tonic::{Code, Request, Status};
 
-use super::codec::Plain;
 use super::methods::{First, Method, STREAMS};
 
 const DIR: &str = "/node";
