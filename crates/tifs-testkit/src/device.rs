@@ -66,22 +66,6 @@ impl Kv for DeviceKv {
         self.kv.snapshot()
     }
 
-    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        self.kv.get(space, key)
-    }
-
-    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
-        self.kv.multi_get(space, keys)
-    }
-
-    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
-        self.kv.scan(scan)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.kv.sync()
-    }
-
     fn log_size(&self) -> Result<LogSize> {
         let state = self.device.0.lock();
         Ok(LogSize {

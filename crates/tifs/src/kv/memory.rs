@@ -44,10 +44,6 @@ impl MemoryKv {
             pending: Pending::default(),
         }
     }
-
-    fn contents(&self) -> Arc<Contents> {
-        Arc::clone(&self.state.lock().contents)
-    }
 }
 
 impl Kv for MemoryKv {
@@ -57,24 +53,6 @@ impl Kv for MemoryKv {
 
     fn snapshot(&self) -> Result<Box<dyn Reader + '_>> {
         Ok(Box::new(self.transaction()))
-    }
-
-    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-        Ok(self.contents().get(&(space, key.to_vec())).cloned())
-    }
-
-    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
-        let contents = self.contents();
-        let value = |key: &Vec<u8>| contents.get(&(space, key.clone())).cloned();
-        Ok(keys.iter().map(value).collect())
-    }
-
-    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
-        Ok(range(&self.contents(), &BTreeMap::new(), scan))
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(())
     }
 
     fn close(&self) -> Result<()> {

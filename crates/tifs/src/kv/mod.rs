@@ -175,17 +175,26 @@ pub trait Kv: Send + Sync + 'static {
     /// The store as of now, for reading. Also a store that is open for reading only has it.
     fn snapshot(&self) -> Result<Box<dyn Reader + '_>>;
 
-    /// The value of `key` as of now. Cheaper than a snapshot.
-    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>>;
+    /// The value of `key` as of now. Cheaper than a snapshot where a store can do it.
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        self.snapshot()?.get(space, key)
+    }
 
     /// The values of many keys, as of one moment, in the order of the keys.
-    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>>;
+    fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
+        self.snapshot()?.multi_get(space, keys)
+    }
 
     /// A range of keys as of now.
-    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>>;
+    fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
+        self.snapshot()?.scan(scan)
+    }
 
-    /// Makes everything that was committed before the call survive a power failure.
-    fn sync(&self) -> Result<()>;
+    /// Makes everything that was committed before the call survive a power failure. Nothing, by
+    /// default: each commit does.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// The size of the log. Nothing, by default.
     fn log_size(&self) -> Result<LogSize> {

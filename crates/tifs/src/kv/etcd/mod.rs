@@ -292,11 +292,6 @@ impl Kv for EtcdKv {
         shared.at_present(|at| Reads::new(shared, at).scan(scan, &Writes::new()))
     }
 
-    /// Nothing: each commit is durable in etcd, and its blocks in the object store.
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn close(&self) -> Result<()> {
         let upkeep = self.upkeep.lock().take();
         let shared = &*self.shared;

@@ -86,8 +86,6 @@ mod tests {
 
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use bytes::Bytes;
-
     use super::*;
     use crate::kv::{Holder, Kv, MemoryKv, Pair, Reader, RemoteUrl, Transaction};
 
@@ -108,14 +106,6 @@ mod tests {
             self.kv.snapshot()
         }
 
-        fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-            self.kv.get(space, key)
-        }
-
-        fn multi_get(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
-            self.kv.multi_get(space, keys)
-        }
-
         fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {
             let is_making = self.cluster_is_making.load(Ordering::Relaxed);
             assert!(
@@ -123,10 +113,6 @@ mod tests {
                 "a part of a volume may stay that looks like damage"
             );
             self.kv.scan(scan)
-        }
-
-        fn sync(&self) -> Result<()> {
-            self.kv.sync()
         }
 
         fn close(&self) -> Result<()> {

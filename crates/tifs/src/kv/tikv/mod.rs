@@ -243,11 +243,6 @@ impl Kv for TikvKv {
         Reader::scan(&self.reads()?, scan)
     }
 
-    /// Nothing: each commit is durable in the cluster.
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn close(&self) -> Result<()> {
         let upkeep = self.upkeep.lock().take();
         self.shared.cluster.end_long();
