@@ -19,6 +19,14 @@ fn put(place: &Place, key: &str, value: &str) -> String {
     commit
 }
 
+fn open(place: &Place) -> Store {
+    let options = StoreOptions {
+        retention: None,
+        ..StoreOptions::default()
+    };
+    Store::open(place.path("db"), &options).unwrap()
+}
+
 #[test]
 fn each_timestamp_has_its_value() {
     let place = Place::new();
@@ -284,11 +292,7 @@ fn what_is_no_store_is_refused_and_not_changed() {
 fn a_store_that_is_open_elsewhere_is_read_as_of_one_moment() {
     let place = Place::new();
     put(&place, "k", "1");
-    let options = StoreOptions {
-        retention: None,
-        ..StoreOptions::default()
-    };
-    let store = Store::open(place.path("db"), &options).unwrap();
+    let store = open(&place);
     let mut transaction = store.begin();
     transaction.put(b"k", b"2");
     transaction.commit().unwrap();
@@ -304,16 +308,28 @@ fn a_store_that_is_open_elsewhere_is_read_as_of_one_moment() {
     store.close().unwrap();
 }
 
+/// Writes as a client of the Percolator calls, without a commit.
+fn prewrite(store: &Store, start: Timestamp, mutations: &[Mutation<'_>], ttl: Duration) {
+    let request = Prewrite {
+        mutations,
+        primary: mutations[0].key(),
+        start,
+        read_at: start,
+        ttl,
+        txn_size: mutations.len() as u64,
+        min_commit: Timestamp::ZERO,
+        for_update: None,
+        secondaries: None,
+    };
+    store.percolator().prewrite(&request).unwrap();
+}
+
 #[test]
 fn locks_are_listed_and_do_not_keep_others_from_reading() {
     let place = Place::new();
     put(&place, "k", "old");
     assert_eq!(place.text(&["mvcc", "locks", "db"]), "");
-    let options = StoreOptions {
-        retention: None,
-        ..StoreOptions::default()
-    };
-    let store = Store::open(place.path("db"), &options).unwrap();
+    let store = open(&place);
     let start = store.oracle().next().unwrap();
     let mutations = [
         Mutation::Put {
@@ -322,18 +338,7 @@ fn locks_are_listed_and_do_not_keep_others_from_reading() {
         },
         Mutation::Delete { key: b"\xff" },
     ];
-    let request = Prewrite {
-        mutations: &mutations,
-        primary: b"k",
-        start,
-        read_at: start,
-        ttl: Duration::from_secs(3600),
-        txn_size: 2,
-        min_commit: Timestamp::ZERO,
-        for_update: None,
-        secondaries: None,
-    };
-    store.percolator().prewrite(&request).unwrap();
+    prewrite(&store, start, &mutations, Duration::from_secs(3600));
     store.close().unwrap();
     drop(store);
     let listed = place.text(&["mvcc", "locks", "db"]);
@@ -374,30 +379,13 @@ fn locks_whose_owners_are_gone_end_before_the_safe_point_moves() {
     // The owner is a client of the Percolator calls. Those of the store have ended when it is
     // opened.
     let leave_a_lock = |key: &[u8], ttl: Duration| {
-        let options = StoreOptions {
-            retention: None,
-            ..StoreOptions::default()
-        };
-        let store = Store::open(place.path("db"), &options).unwrap();
+        let store = open(&place);
         let mut transaction = store.begin();
         transaction.put(b"other", b"value");
         drop(transaction.prewrite().unwrap());
         let start = store.oracle().next().unwrap();
-        let request = Prewrite {
-            mutations: &[Mutation::Put {
-                key,
-                value: b"value",
-            }],
-            primary: key,
-            start,
-            read_at: start,
-            ttl,
-            txn_size: 1,
-            min_commit: Timestamp::ZERO,
-            for_update: None,
-            secondaries: None,
-        };
-        store.percolator().prewrite(&request).unwrap();
+        let value = b"value";
+        prewrite(&store, start, &[Mutation::Put { key, value }], ttl);
         store.close().unwrap();
         start.0
     };
