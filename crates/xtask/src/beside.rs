@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use titan_campaigns::beside::beside;
 
-use crate::campaign::{self, Budget};
+use crate::campaign::Budget;
 use crate::rebuild;
 
 /// Reads a database under full load with `titan check`, `scan` and `space`, again and again: each
@@ -22,5 +22,6 @@ pub(crate) struct BesideArgs {
 
 pub(crate) fn main(args: &BesideArgs) -> Result<ExitCode, String> {
     let titan = rebuild::beside_this("titandb-cli", "titan")?;
-    campaign::run("beside", args.budget, |run| beside(run, &titan, args.views))
+    args.budget
+        .run("beside", |run| beside(run, &titan, args.views))
 }

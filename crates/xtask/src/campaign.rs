@@ -1,6 +1,6 @@
 //! Runs a campaign on a terminal: seed, time, progress, interruption, the last line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -32,6 +32,50 @@ impl Budget {
     fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..1 << 32))
     }
+
+    /// Runs a campaign to its end, or until it is interrupted, and prints its result.
+    pub(crate) fn run(self, name: &str, campaign: impl FnOnce(&Run)) -> Result<ExitCode, String> {
+        let seed = self.seed();
+        println!("{name}: seed {seed}");
+        let bar = ProgressBar::new_spinner().with_prefix(name.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed}: {msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        let run = Arc::new(Run::new(seed, self.minutes, Terminal::new(bar.clone())));
+        let interrupted = Arc::clone(&run);
+        if let Err(e) = ctrlc::set_handler(move || interrupted.stop()) {
+            eprintln!("cannot be interrupted in good order: {e}");
+        }
+        campaign(&run);
+        bar.finish_and_clear();
+        Ok(conclude(run.tally()))
+    }
+}
+
+/// The arguments of campaigns whose failures are regressions.
+#[derive(Args)]
+pub(crate) struct Replayable {
+    #[command(flatten)]
+    budget: Budget,
+    /// Run a regression instead: what a failure printed, from its settings on.
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+}
+
+impl Replayable {
+    /// Runs the regression, if there is one, or the campaign.
+    pub(crate) fn run(
+        &self,
+        name: &str,
+        regression: impl FnOnce(&str) -> Result<u64, CheckFailure>,
+        campaign: impl FnOnce(&Run),
+    ) -> Result<ExitCode, String> {
+        match &self.replay {
+            Some(file) => replay(file, regression),
+            None => self.budget.run(name, campaign),
+        }
+    }
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -39,31 +83,8 @@ fn minutes(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|e| e.to_string())
 }
 
-/// Runs a campaign to its end, or until it is interrupted, and prints its result.
-pub(crate) fn run(
-    name: &str,
-    budget: Budget,
-    campaign: impl FnOnce(&Run),
-) -> Result<ExitCode, String> {
-    let seed = budget.seed();
-    println!("{name}: seed {seed}");
-    let bar = ProgressBar::new_spinner().with_prefix(name.to_owned());
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {elapsed}: {msg}") {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    let run = Arc::new(Run::new(seed, budget.minutes, Terminal::new(bar.clone())));
-    let interrupted = Arc::clone(&run);
-    if let Err(e) = ctrlc::set_handler(move || interrupted.stop()) {
-        eprintln!("cannot be interrupted in good order: {e}");
-    }
-    campaign(&run);
-    bar.finish_and_clear();
-    Ok(conclude(run.tally()))
-}
-
 /// Runs a regression from a file: each thing that is as it should be counts as passed.
-pub(crate) fn replay(
+fn replay(
     file: &Path,
     regression: impl FnOnce(&str) -> Result<u64, CheckFailure>,
 ) -> Result<ExitCode, String> {

@@ -1,6 +1,5 @@
 //! `cargo xtask mvcc`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -9,7 +8,7 @@ use titan_campaigns::case::replay;
 use titan_campaigns::mvcc::configurations::Configuration;
 use titan_campaigns::mvcc::{Coverage, Mvcc};
 
-use crate::campaign::{self, Budget};
+use crate::campaign::Replayable;
 
 /// Runs random histories of a store of versions under many configurations: whatever they read must
 /// be as a model says.
@@ -24,13 +23,10 @@ use crate::campaign::{self, Budget};
 )]
 pub(crate) struct MvccArgs {
     #[command(flatten)]
-    budget: Budget,
+    input: Replayable,
     /// Number of operations that all configurations together perform in a round.
     #[arg(long, value_name = "N", default_value_t = Mvcc::default().operations)]
     operations: u64,
-    /// Run a case instead, such as a failure printed and kept.
-    #[arg(long, value_name = "FILE")]
-    replay: Option<PathBuf>,
 }
 
 impl MvccArgs {
@@ -40,9 +36,6 @@ impl MvccArgs {
         name: &str,
         campaign: impl FnOnce(Mvcc, &Run) -> Coverage,
     ) -> Result<ExitCode, String> {
-        if let Some(file) = &self.replay {
-            return campaign::replay(file, replay::<Configuration>);
-        }
         let cases = crate::root()
             .join("crates/titan-campaigns/regressions")
             .join(name);
@@ -51,7 +44,9 @@ impl MvccArgs {
             cases: Some(cases),
             ..Mvcc::default()
         };
-        campaign::run(name, self.budget, |run| run.note(campaign(size, run)))
+        let replay = replay::<Configuration>;
+        self.input
+            .run(name, replay, |run| run.note(campaign(size, run)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use titan_campaigns::matrix::{Matrix, VERSIONS};
 
-use crate::campaign::{self, Budget};
+use crate::campaign::Budget;
 
 /// Has releases of RocksDB write directories of every kind for Titan to read, and read Titan's.
 ///
@@ -42,10 +42,9 @@ pub(crate) fn main(args: &MatrixArgs) -> Result<ExitCode, String> {
     if !args.release.is_empty() {
         matrix.versions.clone_from(&args.release);
     }
-    campaign::run("rocksdb-matrix", args.budget, |run| {
-        match matrix.fetch(run) {
+    args.budget
+        .run("rocksdb-matrix", |run| match matrix.fetch(run) {
             Ok(releases) => matrix.run(run, releases),
             Err(trouble) => run.fail(trouble),
-        }
-    })
+        })
 }

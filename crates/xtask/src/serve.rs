@@ -33,13 +33,13 @@ pub(crate) fn main(args: &ServeArgs) -> Result<ExitCode, String> {
 
     use titan_campaigns::serve::{Round, serve};
 
-    use crate::{campaign, rebuild};
+    use crate::rebuild;
     let titan = rebuild::beside_this("titandb-cli", "titan")?;
     let round = Round {
         transactions: args.round,
         between_kills: Duration::from_millis(args.between_kills),
     };
-    campaign::run("serve", args.budget, |run| {
+    args.budget.run("serve", |run| {
         serve(run, &titan, args.transactions, round);
     })
 }

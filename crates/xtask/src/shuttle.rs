@@ -31,8 +31,8 @@ pub(crate) struct ShuttleArgs {
 #[cfg(shuttle)]
 pub(crate) fn main(args: &ShuttleArgs) -> Result<ExitCode, String> {
     use titan_campaigns::schedules::{round, schedules, schedules_of};
-    crate::campaign::run("shuttle", args.budget, |run| {
-        match (args.replay, &args.scenario) {
+    args.budget
+        .run("shuttle", |run| match (args.replay, &args.scenario) {
             (Some(seed), _) => round(run, seed),
             (None, None) => schedules(run),
             (None, Some(scenario)) => {
@@ -40,8 +40,7 @@ pub(crate) fn main(args: &ShuttleArgs) -> Result<ExitCode, String> {
                     run.fail(why);
                 }
             }
-        }
-    })
+        })
 }
 
 #[cfg(not(shuttle))]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use titan_stress::{Mode, stress};
 
-use crate::campaign::{self, Budget};
+use crate::campaign::Budget;
 use crate::rebuild;
 
 /// Kills a process of many threads that works on a real file system, again and again, and checks
@@ -54,7 +54,7 @@ impl Which {
 
 pub(crate) fn main(args: &StressArgs) -> Result<ExitCode, String> {
     let program = rebuild::beside_this("titan-stress", "titan-stress")?;
-    campaign::run("stress", args.budget, |run| {
+    args.budget.run("stress", |run| {
         stress(run, args.mode.modes(), &program);
     })
 }

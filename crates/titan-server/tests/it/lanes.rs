@@ -46,11 +46,11 @@ fn reads_of_one_connection_hold_up_no_writes_and_no_reads_of_others() {
         },
         ..options
     });
-    cluster.raw_put("far", vec![7; 100_000]);
+    assert_eq!(cluster.raw_put("far", vec![7; 100_000]).error, "");
     while !flushed.has_large_values() {
         cluster.raw_put("between", vec![0; 10_000]);
     }
-    cluster.raw_put("near", vec![1]);
+    assert_eq!(cluster.raw_put("near", vec![1]).error, "");
     let context = cluster.context();
     let scan = |key: &'static str| RawScanRequest {
         context: context.clone(),

@@ -23,7 +23,7 @@ use std::time::Instant;
 use clap::Args;
 use titan_campaigns::Run;
 
-use crate::campaign::{self, Budget};
+use crate::campaign::Budget;
 use build::Instrumentation;
 use libfuzzer::Fuzzer;
 
@@ -77,7 +77,7 @@ impl FuzzArgs {
 pub(crate) fn main(args: &FuzzArgs) -> Result<ExitCode, String> {
     match prepare(args)? {
         Task::Done(status) => Ok(status),
-        Task::Fuzz(fuzzers) => campaign::run("fuzz", args.budget, |run| fuzz(run, fuzzers, args)),
+        Task::Fuzz(fuzzers) => args.budget.run("fuzz", |run| fuzz(run, fuzzers, args)),
     }
 }
 

@@ -28,7 +28,7 @@ use titan_campaigns::Run;
 
 use self::bench::{Bench, Outcome};
 use self::planted::{Mutant, load};
-use crate::campaign::{self, Budget};
+use crate::campaign::Budget;
 
 /// Plants known bugs, one at a time, and verifies that the tests catch each.
 #[derive(Args)]
@@ -51,7 +51,7 @@ pub(crate) fn main(args: &MutantsArgs) -> Result<ExitCode, String> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    campaign::run("mutants", args.budget, |run| {
+    args.budget.run("mutants", |run| {
         if let Err(why) = plant_all(run, mutants) {
             run.fail(why);
         }
