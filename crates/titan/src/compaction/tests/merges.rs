@@ -4,20 +4,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::order;
-use super::survivors::{Entries, Nothing};
+use super::survivors::{Judge, KEY, Written, every_list, in_every_order, job};
 use crate::compaction::building::combine::Combiner;
-use crate::compaction::building::merge::{SurvivorIterator, surviving_tombstones};
-use crate::error::Result;
 use crate::format::SequenceNumber;
-use crate::format::internal_key::{ParsedInternalKey, ValueType, internal_key};
-use crate::format::range_tombstone::RangeTombstone;
+use crate::format::internal_key::ValueType;
 use crate::merge::{MergeOperator, builtin};
-use crate::range_del::{FragmentedTombstones, TombstoneCursor};
-
-const KEY: &[u8] = b"k";
 
 const OPS: [ValueType; 4] = [
     ValueType::Value,
@@ -26,16 +17,13 @@ const OPS: [ValueType; 4] = [
     ValueType::RangeDeletion,
 ];
 
-/// An operation, by the entry that it wrote: sequence number, type and value.
-type Entry = (u64, ValueType, Vec<u8>);
-
 /// The operations in one sorted run, newest first.
-type Run = Vec<Entry>;
+type Run = Vec<Written>;
 
 /// The value of a key from its entries, newest first, all of which the reader sees.
 fn value<'a>(
     operator: &dyn MergeOperator,
-    entries: impl Iterator<Item = &'a Entry>,
+    entries: impl Iterator<Item = &'a Written>,
 ) -> Option<Vec<u8>> {
     let (mut operands, mut base) = (Vec::new(), None);
     for (_, value_type, written) in entries {
@@ -56,7 +44,7 @@ fn value<'a>(
 
 /// Value for a reader that takes all entries by age, as scans do.
 fn by_age(operator: &dyn MergeOperator, runs: &[Run], reader: u64) -> Option<Vec<u8>> {
-    let mut all: Vec<&Entry> = runs.iter().flatten().filter(|e| e.0 <= reader).collect();
+    let mut all: Vec<&Written> = runs.iter().flatten().filter(|e| e.0 <= reader).collect();
     all.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
     value(operator, all.into_iter())
 }
@@ -70,61 +58,13 @@ fn by_level(operator: &dyn MergeOperator, runs: &[Run], reader: u64) -> Option<V
 /// Output of a compaction of these operations, newest first.
 fn compact(
     operator: &Arc<dyn MergeOperator>,
-    input: &[Entry],
+    input: &[Written],
     nothing_below: bool,
     snapshots: &[SequenceNumber],
-) -> Result<Run> {
-    let order = order();
-    let is_range = |e: &&Entry| e.1 == ValueType::RangeDeletion;
-    let points = input.iter().filter(|e| !is_range(e));
-    let points = points.map(|(at, value_type, value)| {
-        let key = internal_key(KEY, SequenceNumber(*at), *value_type as u8);
-        (key, value.clone())
-    });
-    let input_points = Entries {
-        list: points.collect(),
-        at: 0,
-    };
-    let ranges = input
-        .iter()
-        .filter(is_range)
-        .map(|(at, ..)| RangeTombstone {
-            start: Bytes::from_static(KEY),
-            end: Bytes::from_static(b"l"),
-            sequence: SequenceNumber(*at),
-        });
-    let tombstones = Arc::new(FragmentedTombstones::build(ranges, &order));
-    let older = Nothing(nothing_below);
-    let kept = surviving_tombstones(&tombstones, snapshots, &older);
-    let cursor = TombstoneCursor::new(Arc::clone(&tombstones), order, SequenceNumber::MAX);
-    let mut survivors = SurvivorIterator::new(
-        input_points,
-        older,
-        SequenceNumber::MAX,
-        snapshots.to_vec(),
-        cursor,
-        Combiner::of_inline_values(Some(operator)),
-        None,
-    )?;
-    let mut output: Run = Vec::new();
-    while survivors.valid() {
-        let parsed = ParsedInternalKey::parse(survivors.key())?;
-        let value = survivors.value().to_vec();
-        output.push((parsed.sequence.0, parsed.value_type, value));
-        survivors.next()?;
-    }
-    assert!(output.is_sorted_by(|a, b| a.0 > b.0), "{output:?}");
-    let ranges = kept.iter_tombstones();
-    output.extend(ranges.map(|t| (t.sequence.0, ValueType::RangeDeletion, Vec::new())));
-    output.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
-    // That a key was written after a snapshot is known as long as the snapshot lives.
-    if let (Some(oldest), Some(newest)) = (snapshots.first(), input.first())
-        && newest.0 > oldest.0
-    {
-        let kept = output.first().map(|(at, ..)| *at);
-        assert_eq!(kept, Some(newest.0), "{input:?} at {snapshots:?}");
-    }
-    Ok(output)
+) -> Run {
+    let combiner = Combiner::of_inline_values(Some(operator));
+    let done = job(input, nothing_below, snapshots, combiner, None);
+    done.unwrap().0
 }
 
 struct History {
@@ -136,38 +76,34 @@ impl History {
     fn readers(&self) -> impl Iterator<Item = u64> {
         self.snapshots.iter().map(|s| s.0).chain([u64::MAX])
     }
+}
 
-    /// Compacts neighbours in every order; returns the number of compactions.
-    fn compact_on(&self, runs: &[Run], expected: &[Option<Vec<u8>>]) -> usize {
+impl Judge for History {
+    type Entry = Written;
+    type Found = Option<Vec<u8>>;
+
+    fn look(&self, runs: &[Run], before: &[Option<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
         let at = &self.snapshots;
-        for (reader, expected) in self.readers().zip(expected) {
+        for (reader, before) in self.readers().zip(before) {
             let found = by_age(&*self.operator, runs, reader);
-            assert_eq!(&found, expected, "by age, {reader} of {runs:?} at {at:?}");
+            assert_eq!(&found, before, "by age, {reader} of {runs:?} at {at:?}");
             let found = by_level(&*self.operator, runs, reader);
-            assert_eq!(&found, expected, "by level, {reader} of {runs:?} at {at:?}");
+            assert_eq!(&found, before, "by level, {reader} of {runs:?} at {at:?}");
         }
-        let mut compactions = 0;
-        for upper in 1..runs.len() {
-            let (above, below) = (&runs[..upper - 1], &runs[upper + 1..]);
-            let input = [&runs[upper - 1][..], &runs[upper][..]].concat();
-            let nothing_below = below.iter().all(Vec::is_empty);
-            let output = compact(&self.operator, &input, nothing_below, at).unwrap();
-            let mut after = above.to_vec();
-            after.push(output);
-            after.extend_from_slice(below);
-            compactions += 1 + self.compact_on(&after, expected);
-        }
-        if let [last] = runs {
-            let released = compact(&self.operator, last, true, &[]).unwrap();
-            let newest = expected.last().cloned().flatten();
-            let left: Vec<_> = released
-                .iter()
-                .map(|(_, kind, v)| (*kind, v.clone()))
-                .collect();
-            let expected = newest.map(|value| (ValueType::Value, value));
-            assert_eq!(left, Vec::from_iter(expected), "left of {last:?}");
-        }
-        compactions
+        before.to_vec()
+    }
+
+    fn compact(&self, input: &[Written], below: &[Run]) -> Run {
+        let nothing_below = below.iter().all(Vec::is_empty);
+        compact(&self.operator, input, nothing_below, &self.snapshots)
+    }
+
+    fn end(&self, last: &[Written], found: &[Option<Vec<u8>>]) {
+        let left = compact(&self.operator, last, true, &[]).into_iter();
+        let left: Vec<_> = left.map(|(_, kind, value)| (kind, value)).collect();
+        let newest = found.last().cloned().flatten();
+        let expected = newest.map(|value| (ValueType::Value, value));
+        assert_eq!(left, Vec::from_iter(expected), "left of {last:?}");
     }
 }
 
@@ -176,10 +112,9 @@ fn whatever_is_combined_readers_find_the_same() {
     const LEN: u32 = 4;
     let mut compactions = 0;
     for operator in ["stringappend", "stringappendtest"] {
-        for number in 0..OPS.len().pow(LEN) {
-            let digit = |at| OPS[number / OPS.len().pow(at) % OPS.len()];
-            let ops = (1..).zip((0..LEN).map(digit));
-            let mut runs: Vec<Run> = ops
+        for ops in every_list(&OPS, LEN) {
+            let mut runs: Vec<Run> = (1_u64..)
+                .zip(ops)
                 .map(|(at, op)| vec![(at, op, at.to_string().into_bytes())])
                 .collect();
             runs.reverse();
@@ -191,7 +126,7 @@ fn whatever_is_combined_readers_find_the_same() {
                 };
                 let found = |reader| by_age(&*history.operator, &runs, reader);
                 let expected: Vec<_> = history.readers().map(found).collect();
-                compactions += history.compact_on(&runs, &expected);
+                compactions += in_every_order(&history, &runs, &expected);
             }
         }
     }
@@ -229,7 +164,7 @@ fn what_an_operator_refuses_to_combine_stays() {
                 (1, base, b"1".to_vec()),
             ];
             for nothing_below in [false, true] {
-                let output = compact(&operator, &input, nothing_below, &[]).unwrap();
+                let output = compact(&operator, &input, nothing_below, &[]);
                 assert_eq!(output[..2], input[..2]);
                 // A deletion below which nothing is may go.
                 let dropped = nothing_below && base == ValueType::Deletion;

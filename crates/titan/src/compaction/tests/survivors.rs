@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{order, stride};
+use crate::compaction::building::combine::Combiner;
 use crate::compaction::building::filter::JobFilter;
 use crate::compaction::building::merge::{SurvivorIterator, surviving_tombstones};
 use crate::compaction::building::older_versions::OlderVersions;
@@ -23,7 +24,7 @@ use crate::format::{BlobFileNumber, CompressionType, SequenceNumber};
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 
-const KEY: &[u8] = b"k";
+pub(super) const KEY: &[u8] = b"k";
 
 /// The value that filters write.
 pub(super) const CHANGED: &[u8] = b"changed";
@@ -42,7 +43,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    pub(super) fn is_value(self) -> bool {
+    fn is_value(self) -> bool {
         matches!(self, Op::Put | Op::Changed | Op::Pointer)
     }
 
@@ -67,19 +68,19 @@ impl Op {
 }
 
 /// The operations in one sorted run, newest first, with their sequence numbers.
-pub(super) type Run = Vec<Entry>;
+type Run = Vec<Entry>;
 
-pub(super) type Entry = (u64, Op);
+type Entry = (u64, Op);
 
-/// The value found by a reader that takes the newest of all entries, as scans do.
-pub(super) fn by_age(runs: &[Run], reader: u64) -> Option<u64> {
+/// The value that a reader finds who takes the newest of all entries, as scans do.
+fn by_age(runs: &[Run], reader: u64) -> Option<u64> {
     let all = runs.iter().flatten().filter(|(at, _)| *at <= reader);
     let newest = all.max_by_key(|(at, _)| *at)?;
     newest.1.is_value().then_some(newest.0)
 }
 
-/// The value found by a reader that takes the first entry from the top, as lookups do.
-pub(super) fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
+/// The value that a reader finds who takes the first entry from the top, as lookups do.
+fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
     for run in runs {
         let mut seen = run.iter().filter(|(at, _)| *at <= reader);
         let covered = seen.clone().find(|(_, op)| *op == Op::Range);
@@ -94,7 +95,7 @@ pub(super) fn by_level(runs: &[Run], reader: u64) -> Option<u64> {
 }
 
 /// Whether nothing is below.
-pub(super) struct Nothing(pub(super) bool);
+struct Nothing(bool);
 
 impl KeysBelow for Nothing {
     fn nothing_in(&self, _: &[u8], _: &[u8]) -> bool {
@@ -109,9 +110,9 @@ impl OlderVersions for Nothing {
 }
 
 /// A list of entries that is read forward.
-pub(super) struct Entries {
-    pub(super) list: Vec<(Vec<u8>, Vec<u8>)>,
-    pub(super) at: usize,
+struct Entries {
+    list: Vec<(Vec<u8>, Vec<u8>)>,
+    at: usize,
 }
 
 impl InternalIterator for Entries {
@@ -154,8 +155,7 @@ impl InternalIterator for Entries {
     }
 }
 
-fn entry(at: u64, op: Op) -> (Vec<u8>, Vec<u8>) {
-    let key = internal_key(KEY, SequenceNumber(at), op.value_type() as u8);
+fn written(at: u64, op: Op) -> Written {
     let mut value = Vec::new();
     if op == Op::Changed {
         value.extend_from_slice(CHANGED);
@@ -169,65 +169,88 @@ fn entry(at: u64, op: Op) -> (Vec<u8>, Vec<u8>) {
         };
         index.encode(&mut value);
     }
-    (key, value)
+    (at, op.value_type(), value)
+}
+
+/// An entry as it is written: its sequence number, its type, its value.
+pub(super) type Written = (u64, ValueType, Vec<u8>);
+
+/// Output of a job over these entries of the key, newest first, and the number of pointers that it
+/// has dropped.
+pub(super) fn job(
+    input: &[Written],
+    nothing_below: bool,
+    snapshots: &[SequenceNumber],
+    combiner: Option<Combiner>,
+    filter: Option<JobFilter<'_>>,
+) -> Result<(Vec<Written>, u64)> {
+    let order = order();
+    let is_range = |entry: &&Written| entry.1 == ValueType::RangeDeletion;
+    let points = input.iter().filter(|entry| !is_range(entry));
+    let points = points.map(|(at, value_type, value)| {
+        let key = internal_key(KEY, SequenceNumber(*at), *value_type as u8);
+        (key, value.clone())
+    });
+    let list = points.collect();
+    let ranges = input
+        .iter()
+        .filter(is_range)
+        .map(|(at, ..)| RangeTombstone {
+            start: Bytes::from_static(KEY),
+            end: Bytes::from_static(b"l"),
+            sequence: SequenceNumber(*at),
+        });
+    let tombstones = Arc::new(FragmentedTombstones::build(ranges, &order));
+    let older = Nothing(nothing_below);
+    let kept = surviving_tombstones(&tombstones, snapshots, &older);
+    let cursor = TombstoneCursor::new(Arc::clone(&tombstones), order, SequenceNumber::MAX);
+    let mut survivors = SurvivorIterator::new(
+        Entries { list, at: 0 },
+        older,
+        SequenceNumber::MAX,
+        snapshots.to_vec(),
+        cursor,
+        combiner,
+        filter,
+    )?;
+    let mut written = ReferenceCounts::default();
+    let mut output: Vec<Written> = Vec::new();
+    while survivors.valid() {
+        let parsed = ParsedInternalKey::parse(survivors.key())?;
+        written.add(&parsed, survivors.value())?;
+        let value = survivors.value().to_vec();
+        output.push((parsed.sequence.0, parsed.value_type, value));
+        survivors.next()?;
+    }
+    assert!(output.is_sorted_by(|a, b| a.0 > b.0), "{output:?}");
+    let garbage = survivors.read_references().garbage(&written)?;
+    let ranges = kept.iter_tombstones();
+    output.extend(ranges.map(|t| (t.sequence.0, ValueType::RangeDeletion, Vec::new())));
+    output.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
+    // That a key was written after a snapshot is known as long as the snapshot lives.
+    let newest_written = input.iter().map(|(at, ..)| *at).max();
+    if let (Some(oldest), Some(newest)) = (snapshots.first(), newest_written)
+        && newest > oldest.0
+    {
+        let newest_kept = output.first().map(|(at, ..)| *at);
+        assert_eq!(newest_kept, Some(newest), "{input:?} at {snapshots:?}");
+    }
+    Ok((output, garbage.iter().map(|garbage| garbage.count).sum()))
 }
 
 /// Output of a compaction of these operations, newest first.
-pub(super) fn compact(
+fn compact(
     input: &[Entry],
     nothing_below: bool,
     snapshots: &[SequenceNumber],
     filter: Option<JobFilter<'_>>,
 ) -> Result<Run> {
-    let order = order();
-    let points = input.iter().filter(|(_, op)| *op != Op::Range);
-    let input_points = Entries {
-        list: points.map(|(at, op)| entry(*at, *op)).collect(),
-        at: 0,
-    };
-    let ranges = input.iter().filter(|(_, op)| *op == Op::Range);
-    let ranges = ranges.map(|(at, _)| RangeTombstone {
-        start: Bytes::from_static(KEY),
-        end: Bytes::from_static(b"l"),
-        sequence: SequenceNumber(*at),
-    });
-    let tombstones = Arc::new(FragmentedTombstones::build(ranges, &order));
-    let older = Nothing(nothing_below);
-    let kept = surviving_tombstones(&tombstones, snapshots, &older);
-    let cursor = TombstoneCursor::new(Arc::clone(&tombstones), order, SequenceNumber::MAX);
-    let newest = SequenceNumber::MAX;
-    let mut survivors = SurvivorIterator::new(
-        input_points,
-        older,
-        newest,
-        snapshots.to_vec(),
-        cursor,
-        None,
-        filter,
-    )?;
-    let mut written = ReferenceCounts::default();
-    let mut output: Run = Vec::new();
-    while survivors.valid() {
-        let parsed = ParsedInternalKey::parse(survivors.key())?;
-        written.add(&parsed, survivors.value())?;
-        let op = Op::of(parsed.value_type, survivors.value());
-        output.push((parsed.sequence.0, op));
-        survivors.next()?;
-    }
-    assert!(output.is_sorted_by(|a, b| a.0 > b.0), "{output:?}");
-    let newest_written = input.iter().map(|(at, _)| *at).max();
-    let newest_kept = kept.iter_tombstones().map(|t| t.sequence.0).max();
-    let newest_kept = newest_kept.max(output.iter().map(|(at, _)| *at).max());
-    // That a key was written after a snapshot is known as long as the snapshot lives.
-    if let (Some(oldest), Some(newest)) = (snapshots.first(), newest_written)
-        && newest > oldest.0
-    {
-        assert_eq!(newest_kept, Some(newest), "{input:?} at {snapshots:?}");
-    }
-    let garbage = survivors.read_references().garbage(&written)?;
-    let garbage: u64 = garbage.iter().map(|garbage| garbage.count).sum();
-    output.extend(kept.iter_tombstones().map(|t| (t.sequence.0, Op::Range)));
-    output.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    let written: Vec<_> = input.iter().map(|(at, op)| written(*at, *op)).collect();
+    let (output, garbage) = job(&written, nothing_below, snapshots, None, filter)?;
+    let output = output.into_iter();
+    let output: Run = output
+        .map(|(at, value_type, value)| (at, Op::of(value_type, &value)))
+        .collect();
     let pointers = |run: &[Entry]| run.iter().filter(|(_, op)| *op == Op::Pointer).count() as u64;
     assert_eq!(
         garbage,
@@ -237,62 +260,125 @@ pub(super) fn compact(
     Ok(output)
 }
 
-/// A history of the key, by sequence number from 1 on, and the live snapshots.
-#[derive(Debug)]
-pub(super) struct History {
-    pub(super) ops: Vec<Op>,
-    pub(super) snapshots: Vec<SequenceNumber>,
+/// A judge of the runs between compactions.
+pub(super) trait Judge {
+    type Entry: Clone;
+    /// The value that a reader finds.
+    type Found;
+
+    /// Checks what every reader finds, given what each found before, and returns it.
+    fn look(&self, runs: &[Vec<Self::Entry>], before: &[Self::Found]) -> Vec<Self::Found>;
+
+    /// The output of a compaction over these runs.
+    fn compact(&self, input: &[Self::Entry], below: &[Vec<Self::Entry>]) -> Vec<Self::Entry>;
+
+    /// Compacts the last run after the snapshots are released, and checks what is left.
+    fn end(&self, last: &[Self::Entry], found: &[Self::Found]);
 }
 
-impl History {
-    pub(super) fn runs(&self) -> Vec<Run> {
-        let numbered = (1..).zip(self.ops.iter().copied());
-        let mut runs: Vec<Run> = numbered.map(|op| vec![op]).collect();
-        runs.reverse();
-        runs
+/// Compacts neighbours in every order, and returns the number of compactions.
+pub(super) fn in_every_order<J: Judge>(
+    judge: &J,
+    runs: &[Vec<J::Entry>],
+    before: &[J::Found],
+) -> usize {
+    let found = judge.look(runs, before);
+    let mut compactions = 0;
+    for upper in 1..runs.len() {
+        let (above, below) = (&runs[..upper - 1], &runs[upper + 1..]);
+        let input = [&runs[upper - 1][..], &runs[upper]].concat();
+        let mut after = above.to_vec();
+        after.push(judge.compact(&input, below));
+        after.extend_from_slice(below);
+        compactions += 1 + in_every_order(judge, &after, &found);
+    }
+    if let [last] = runs {
+        judge.end(last, &found);
+    }
+    compactions
+}
+
+/// A compaction filter in a test: nothing, unless it says otherwise.
+pub(super) trait Filter: std::fmt::Debug {
+    fn of_job(&self) -> Option<JobFilter<'_>> {
+        None
     }
 
-    pub(super) fn readers(&self) -> impl Iterator<Item = u64> {
+    fn removes(&self, _: u64) -> bool {
+        false
+    }
+
+    /// Whether it changes all values.
+    fn changes(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug)]
+struct NoFilter;
+
+impl Filter for NoFilter {}
+
+/// A history of the key, by sequence number from 1 on, the live snapshots, and the filter of jobs.
+#[derive(Debug)]
+struct History<'a> {
+    ops: Vec<Op>,
+    snapshots: Vec<SequenceNumber>,
+    filter: &'a dyn Filter,
+}
+
+impl History<'_> {
+    fn readers(&self) -> impl Iterator<Item = u64> {
         self.snapshots.iter().map(|s| s.0).chain([u64::MAX])
     }
 
-    /// Compacts in every order, and returns the number of compactions.
     fn compact_in_every_order(&self) -> usize {
-        let runs = self.runs();
+        let numbered = (1..).zip(self.ops.iter().copied());
+        let mut runs: Vec<Run> = numbered.map(|op| vec![op]).collect();
+        runs.reverse();
         let found = self.readers().map(|reader| by_age(&runs, reader));
-        let found: Vec<_> = found.collect();
-        self.compact_on(&runs, &found)
+        in_every_order(self, &runs, &found.collect::<Vec<_>>())
     }
+}
 
-    fn compact_on(&self, runs: &[Run], expected: &[Option<u64>]) -> usize {
+impl Judge for History<'_> {
+    type Entry = Entry;
+    type Found = Option<u64>;
+
+    fn look(&self, runs: &[Run], before: &[Option<u64>]) -> Vec<Option<u64>> {
         let readers = || self.readers();
         let found: Vec<_> = readers().map(|reader| by_level(runs, reader)).collect();
-        assert_eq!(found, expected, "by level, in {runs:?} of {self:?}");
-        let found: Vec<_> = readers().map(|reader| by_age(runs, reader)).collect();
-        assert_eq!(found, expected, "by age, in {runs:?} of {self:?}");
-        let mut compactions = 0;
-        for upper in 1..runs.len() {
-            let (above, below) = (&runs[..upper - 1], &runs[upper + 1..]);
-            let mut after = above.to_vec();
-            after.push(self.merged(&runs[upper - 1], &runs[upper], below));
-            after.extend_from_slice(below);
-            compactions += 1 + self.compact_on(&after, expected);
+        let by_age: Vec<_> = readers().map(|reader| by_age(runs, reader)).collect();
+        assert_eq!(
+            found, by_age,
+            "by level and by age, in {runs:?} of {self:?}"
+        );
+        for (found, before) in found.iter().zip(before) {
+            let may_go = before.is_some_and(|at| self.filter.removes(at));
+            let is_right = found == before || may_go && found.is_none();
+            assert!(
+                is_right,
+                "{found:?} after {before:?} in {runs:?} of {self:?}"
+            );
         }
-        if let [last] = runs {
-            let released = compact(last, true, &[], None).unwrap();
-            let newest = expected.last().copied().flatten();
-            let left: Vec<u64> = released.iter().map(|(at, _)| *at).collect();
-            assert_eq!(left, Vec::from_iter(newest), "left of {last:?} of {self:?}");
-        }
-        compactions
+        found
     }
 
-    fn merged(&self, upper: &[Entry], lower: &[Entry], below: &[Run]) -> Run {
-        let input = [upper, lower].concat();
+    fn compact(&self, input: &[Entry], below: &[Run]) -> Run {
         let is_point = |entry: &Entry| entry.1 != Op::Range;
         let nothing_below = !below.iter().flatten().any(is_point);
-        compact(&input, nothing_below, &self.snapshots, None)
+        compact(input, nothing_below, &self.snapshots, self.filter.of_job())
             .unwrap_or_else(|e| panic!("{e}: {input:?} over {below:?} of {self:?}"))
+    }
+
+    fn end(&self, last: &[Entry], found: &[Option<u64>]) {
+        let released = compact(last, true, &[], self.filter.of_job()).unwrap();
+        let newest = found.last().copied().flatten();
+        let newest = newest.filter(|at| !self.filter.removes(*at));
+        let left: Vec<u64> = released.iter().map(|(at, _)| *at).collect();
+        assert_eq!(left, Vec::from_iter(newest), "left of {last:?} of {self:?}");
+        let changed = released.iter().all(|(_, op)| *op == Op::Changed);
+        assert!(changed || !self.filter.changes(), "{last:?} of {self:?}");
     }
 }
 
@@ -317,12 +403,27 @@ pub(in crate::compaction) fn every_list<T: Copy>(
     })
 }
 
-fn compact_all(lists: impl Iterator<Item = Vec<Op>>, stride: usize) -> usize {
+/// Every list of `len` operations that are a value and its single deletion in turn: all else is not
+/// allowed for such a key.
+pub(super) fn every_list_of_single_deletions(len: u32) -> impl Iterator<Item = Vec<Op>> {
+    every_list(&[Op::Put, Op::Pointer], len.div_ceil(2)).map(move |values| {
+        let ops = values.into_iter().flat_map(|value| [value, Op::Single]);
+        ops.take(len as usize).collect()
+    })
+}
+
+/// Compacts the histories of these lists with every set of snapshots, or of each `stride` one.
+pub(super) fn compact_all(
+    filter: &dyn Filter,
+    lists: impl Iterator<Item = Vec<Op>>,
+    stride: usize,
+) -> usize {
     let histories = lists.flat_map(|ops| {
         let snapshots = every_snapshots(ops.len());
         snapshots.map(move |snapshots| History {
             ops: ops.clone(),
             snapshots,
+            filter,
         })
     });
     let taken = histories.step_by(stride);
@@ -334,27 +435,18 @@ fn values_and_deletions_survive_as_readers_need_them() {
     let menu = [Op::Put, Op::Pointer, Op::Delete, Op::Range];
     let mut compactions = 0;
     for len in 1..=4 {
-        compactions += compact_all(every_list(&menu, len), 1);
+        compactions += compact_all(&NoFilter, every_list(&menu, len), 1);
     }
-    compactions += compact_all(every_list(&menu, 5), stride(13, 1));
+    compactions += compact_all(&NoFilter, every_list(&menu, 5), stride(13, 1));
     assert!(compactions > 60_000, "{compactions}");
 }
 
 #[test]
 fn single_deletions_meet_their_values_and_no_others() {
-    let values = [Op::Put, Op::Pointer];
     let mut compactions = 0;
-    // A value and its single deletion in turn: all else is not allowed for such a key.
     for len in 1..=6_u32 {
-        let lists = every_list(&values, len.div_ceil(2)).map(|values| {
-            let mut values = values.into_iter();
-            let ops = (0..len).map(|at| match at.is_multiple_of(2) {
-                true => values.next().unwrap(),
-                false => Op::Single,
-            });
-            ops.collect()
-        });
-        compactions += compact_all(lists, if len == 6 { stride(3, 1) } else { 1 });
+        let stride = if len == 6 { stride(3, 1) } else { 1 };
+        compactions += compact_all(&NoFilter, every_list_of_single_deletions(len), stride);
     }
     assert!(compactions > 30_000, "{compactions}");
 }
