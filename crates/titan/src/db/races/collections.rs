@@ -4,8 +4,7 @@
 
 use super::jobs::{LOCKED, RacedJob};
 use super::store::{
-    Contents, DIR, Store, abc, all, assert_reads, at, compact, contents, ended_by_dropping, now,
-    scan, shown, write,
+    Contents, DIR, Store, abc, all, assert_reads, at, compact, contents, scan, shown, write,
 };
 use crate::gates::control::{Gates, race};
 use crate::{CollectGarbageOptions, ColumnFamily, Db, ReadOptions, Result};
@@ -46,27 +45,7 @@ fn collect(family: &ColumnFamily) -> Result<()> {
 
 #[test]
 fn the_family_may_be_dropped_and_created_again_before_the_relocation_is_installed() {
-    for gate in UNLOCKED {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let stop = gates.stop_at(gate);
-            let collection = store.spawn_with("collection", &family, collect);
-            stop.reached();
-            let lazy = family.get_lazy(b"c");
-            let lazy = lazy.unwrap().unwrap();
-            store.db.drop_column_family(&family).unwrap();
-            let again = store.create("f");
-            write(&again, &contents([("b", "3")]));
-            again.flush().unwrap();
-            stop.open();
-            assert!(ended_by_dropping(&collection.join()));
-            assert_eq!(now(&again), contents([("b", "3")]));
-            assert_eq!(shown(&lazy.fetch().unwrap()), "0");
-            drop((family, again, lazy));
-            let expected = all([("default", Contents::new()), ("f", contents([("b", "3")]))]);
-            assert_eq!(store.finish(), expected);
-        });
-    }
+    COLLECTION.may_lose_its_family_before_it_installs();
 }
 
 #[test]

@@ -4,8 +4,7 @@
 
 use super::jobs::RacedJob;
 use super::store::{
-    Contents, Store, abc, all, assert_reads, collect, compact, contents, ended_by_closing,
-    ended_by_dropping, now, write,
+    Contents, Store, abc, all, assert_reads, collect, compact, contents, ended_by_closing, write,
 };
 use crate::gates::control::{Gates, race};
 use crate::{CollectGarbageOptions, ColumnFamily, ReadOptions};
@@ -39,24 +38,7 @@ fn with_family(gates: &Gates) -> (Store, ColumnFamily) {
 
 #[test]
 fn the_family_may_be_dropped_and_created_again_before_the_tables_are_installed() {
-    for gate in UNLOCKED {
-        race(move |gates| {
-            let (store, family) = with_family(gates);
-            let stop = gates.stop_at(gate);
-            let compaction = store.spawn_with("compaction", &family, compact);
-            stop.reached();
-            store.db.drop_column_family(&family).unwrap();
-            let again = store.create("f");
-            write(&again, &contents([("b", "3")]));
-            again.flush().unwrap();
-            stop.open();
-            assert!(ended_by_dropping(&compaction.join()));
-            assert_eq!(now(&again), contents([("b", "3")]));
-            drop((family, again));
-            let expected = all([("default", Contents::new()), ("f", contents([("b", "3")]))]);
-            assert_eq!(store.finish(), expected);
-        });
-    }
+    COMPACTION.may_lose_its_family_before_it_installs();
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The parts that races of compactions and collections share.
 
 use super::store::{
-    Contents, DIR, Store, all, assert_reads, at, ended_by_closing, ended_by_dropping, scan,
+    Contents, DIR, Store, all, assert_reads, at, contents, ended_by_closing, ended_by_dropping,
+    now, scan, shown, write,
 };
 use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, Db, ErrorKind, ReadOptions, Result};
@@ -25,6 +26,31 @@ pub(super) struct RacedJob {
 }
 
 impl RacedJob {
+    /// The family is dropped meanwhile, and another one of its name created. A value that was
+    /// looked up before can be read.
+    pub(super) fn may_lose_its_family_before_it_installs(self) {
+        for gate in self.unlocked {
+            race(move |gates| {
+                let (store, family) = (self.with_family)(gates);
+                let stop = gates.stop_at(gate);
+                let job = store.spawn_with(self.name, &family, self.run);
+                stop.reached();
+                let lazy = family.get_lazy(b"c").unwrap().unwrap();
+                store.db.drop_column_family(&family).unwrap();
+                let again = store.create("f");
+                write(&again, &contents([("b", "3")]));
+                again.flush().unwrap();
+                stop.open();
+                assert!(ended_by_dropping(&job.join()));
+                assert_eq!(now(&again), contents([("b", "3")]));
+                assert_eq!(shown(&lazy.fetch().unwrap()), "0");
+                drop((family, again, lazy));
+                let expected = all([("default", Contents::new()), ("f", contents([("b", "3")]))]);
+                assert_eq!(store.finish(), expected);
+            });
+        }
+    }
+
     /// The family is dropped meanwhile.
     pub(super) fn may_lose_its_family_while_it_installs(self) {
         for gate in LOCKED {
