@@ -32,8 +32,8 @@ static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
     runtime.worker_threads(1).enable_all().build().ok()
 });
 
-/// The time of day, in seconds since 1970. It stands still, so that timestamps depend on nothing but
-/// the calls.
+/// The time of day, in seconds since 1970. It stands still, so that timestamps depend on nothing
+/// but the calls.
 pub(super) const NOW: u64 = 1_800_000_000;
 
 /// A node on a simulated disk.
