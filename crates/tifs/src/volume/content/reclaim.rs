@@ -106,21 +106,21 @@ impl Volume {
 }
 
 impl Change<'_> {
-    /// Deletes orphans, up to the first with more blocks than one transaction deletes. Returns
-    /// those that are gone.
+    /// Deletes orphans, up to the first with more blocks and extended attributes than one
+    /// transaction deletes. Returns those that are gone.
     fn delete_orphans(&mut self, numbers: &[InodeNumber]) -> Result<Vec<InodeNumber>> {
         let mut deleted = Vec::with_capacity(numbers.len());
-        let mut blocks_left = PIECE;
+        let mut left = PIECE;
         for number in numbers {
-            if blocks_left == 0 {
+            if left == 0 {
                 break;
             }
             // A number can be queued twice.
             if self.get(Key::Orphan(*number))?.is_some() {
                 let inode = self.inode(*number)?;
-                let blocks = self.delete_blocks(*number, &inode, blocks_left)?;
-                blocks_left -= blocks;
-                if blocks_left == 0 {
+                left -= self.delete_blocks(*number, &inode, left)?;
+                left -= self.delete_attributes(*number, &inode, left)?;
+                if left == 0 {
                     break;
                 }
                 self.delete_inode(*number, &inode)?;
@@ -148,19 +148,33 @@ impl Change<'_> {
         Ok(stored.len())
     }
 
-    /// Deletes an orphan without blocks.
+    /// Deletes at most so many extended attributes of an orphan. Returns their number.
+    fn delete_attributes(
+        &mut self,
+        number: InodeNumber,
+        inode: &Inode,
+        at_most: usize,
+    ) -> Result<usize> {
+        if !inode.has_attributes {
+            return Ok(0);
+        }
+        let prefix = Key::Attribute(number, b"").encode();
+        let some = Scan::prefix(Space::Meta, &prefix)
+            .keys_only()
+            .limit(at_most);
+        let found = self.transaction.scan(&some)?;
+        for (key, _) in &found {
+            self.transaction.delete(Space::Meta, key)?;
+        }
+        Ok(found.len())
+    }
+
+    /// Deletes an orphan without blocks and extended attributes.
     fn delete_inode(&mut self, number: InodeNumber, inode: &Inode) -> Result<()> {
         invariant!(
             self.stored_blocks(number, 0..u64::MAX, 1)?.is_empty(),
             "inode {number} is deleted and its blocks stay"
         );
-        if inode.has_attributes {
-            let prefix = Key::Attribute(number, b"").encode();
-            let all = Scan::prefix(Space::Meta, &prefix).keys_only();
-            for (key, _) in self.transaction.scan(&all)? {
-                self.transaction.delete(Space::Meta, &key)?;
-            }
-        }
         if inode.is_inline() && inode.size > 0 {
             self.delete(Key::Inline(number))?;
         }
