@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 use serde_json::json;
+use tifs::kv::RemoteUrl;
 
 use super::mount_options::{self, MountOptions};
 use super::serve::Service;
@@ -98,7 +99,10 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let place = Place::of(&args.dir)?;
     let dir = match &place {
         Place::Directory(dir) => checked_dir(dir, &mountpoint, &options)?,
-        Place::Cluster(_) => args.dir.clone(),
+        Place::Cluster(url) => {
+            refuse_blocks_inside(url, &mountpoint)?;
+            args.dir.clone()
+        }
     };
     let done = Done {
         is_new: matches!(place, Place::Directory(_)) && !volumes::has_database(&dir),
@@ -244,12 +248,33 @@ fn checked_dir(dir: &Path, mountpoint: &Path, options: &MountOptions) -> Result<
         }
         (real, _) => real.with_context(|| format!("volume {}", dir.display()))?,
     };
-    if real.starts_with(mountpoint) || mountpoint.starts_with(&real) {
+    refuse_inside("volume", &real, mountpoint)?;
+    Ok(real)
+}
+
+/// # Errors
+/// The mount would hide the blocks of its files.
+fn refuse_blocks_inside(url: &RemoteUrl, mountpoint: &Path) -> Result<()> {
+    let Some(dir) = url.blocks.strip_prefix("file://").map(Path::new) else {
+        return Ok(());
+    };
+    // Of one that is made later, what is there tells.
+    let real = dir.ancestors().find_map(|above| {
+        let rest = dir.strip_prefix(above).ok()?;
+        Some(above.canonicalize().ok()?.join(rest))
+    });
+    refuse_inside("blocks", real.as_deref().unwrap_or(dir), mountpoint)
+}
+
+/// # Errors
+/// One of a directory and the mount point is in the other one.
+fn refuse_inside(what: &str, dir: &Path, mountpoint: &Path) -> Result<()> {
+    if dir.starts_with(mountpoint) || mountpoint.starts_with(dir) {
         bail!(
-            "the volume {} and the mount point {} must not be inside one another",
-            real.display(),
+            "the {what} {} and the mount point {} must not be inside one another",
+            dir.display(),
             mountpoint.display()
         );
     }
-    Ok(real)
+    Ok(())
 }
