@@ -9,6 +9,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use serde_json::json;
+use tifs::kv::RemoteUrl;
 
 use super::mounts::{self, Mount};
 use super::volume_lock::VolumeLock;
@@ -37,7 +38,8 @@ const EXAMPLES: &str = "Examples:
   tifs umount tikv://pd1:2379/files";
 
 pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
-    let mountpoint = match volumes::url_of(&args.mountpoint)? {
+    let address = { args.mountpoint.to_str() }.filter(|text| RemoteUrl::is_one(text));
+    let mountpoint = match address.map(RemoteUrl::parse_place).transpose()? {
         Some(url) => {
             clusters::mount_of(&url)
                 .with_context(|| format!("no volume {url} is mounted here"))?

@@ -229,9 +229,27 @@ impl RemoteUrl {
         Ok(())
     }
 
-    /// Whether both are the same volume, if the addresses name the cluster in the same way.
+    /// The address of a volume that is only looked for: on etcd the object store may be missing.
+    ///
+    /// # Errors
+    /// As for [`parse`](Self::parse).
+    pub fn parse_place(text: &str) -> Result<RemoteUrl> {
+        let is_etcd = matches!(Scheme::split(text), Some((Scheme::Etcd, _)));
+        if !is_etcd || text.contains("blocks=") {
+            return RemoteUrl::parse(text);
+        }
+        let separator = if text.contains('?') { '&' } else { '?' };
+        RemoteUrl::parse(&format!("{text}{separator}blocks=memory:///"))
+    }
+
+    /// Whether both are the same volume, if the addresses name the same hosts.
     pub fn is_same_volume(&self, other: &RemoteUrl) -> bool {
-        (self.scheme, &self.endpoints, &self.name) == (other.scheme, &other.endpoints, &other.name)
+        let volume = |url: &RemoteUrl| {
+            let mut hosts = url.endpoints.clone();
+            hosts.sort();
+            (url.scheme, hosts, url.name.clone())
+        };
+        volume(self) == volume(other)
     }
 }
 
@@ -280,7 +298,7 @@ fn blocks_of(value: &str) -> std::result::Result<String, String> {
     }
     match scheme {
         "file" | "memory" if rest.starts_with('/') => Ok(value.to_owned()),
-        "file" | "memory" => Err(format!("blocks={value}: the path is not from the root")),
+        "file" | "memory" => Err(format!("blocks={scheme}: the path is not from the root")),
         _ => Err("blocks: there are file:///DIR and s3://BUCKET/PATH".to_owned()),
     }
 }
@@ -332,6 +350,10 @@ mod tests {
         assert_eq!(url.gc, Some(Duration::from_secs(300)));
         assert_eq!(url.to_string(), "etcd://a:1,b:1/v");
         assert!(!url.is_same_volume(&RemoteUrl::parse("tikv://a:1,b:1/v").unwrap()));
+        let same = RemoteUrl::parse("etcd://b:1,a:1/v?blocks=file:///b").unwrap();
+        assert!(url.is_same_volume(&same));
+        let place = RemoteUrl::parse_place("etcd://b:1,a:1/v").unwrap();
+        assert!(url.is_same_volume(&place));
     }
 
     #[test]
@@ -367,6 +389,7 @@ mod tests {
                 "belong to the environment",
             ),
             ("etcd://a:1/v?blocks=ftp://id:secret@b", "s3://BUCKET"),
+            ("etcd://a:1/v?blocks=file://id:secret@b/x", "from the root"),
             ("etcd://a:1/v?blocks=file:///b&room=1x", "no size"),
         ] {
             let error = RemoteUrl::parse(text).unwrap_err();
