@@ -22,6 +22,18 @@ pub struct Error {
     errno: Errno,
     context: Cow<'static, str>,
     source: Option<titan::Error>,
+    cause: Cause,
+}
+
+/// The cause of an error, where the errno does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The one that the errno tells.
+    ByErrno,
+    /// The store, whatever the errno says.
+    Store,
+    /// The store has lost what it was to keep.
+    Damage,
 }
 
 impl Error {
@@ -31,6 +43,23 @@ impl Error {
             errno,
             context: context.into(),
             source: None,
+            cause: Cause::ByErrno,
+        }
+    }
+
+    /// An error that is in no way the caller's, though its errno is also one of callers.
+    pub fn of_store(errno: Errno, context: impl Into<Cow<'static, str>>) -> Self {
+        Error {
+            cause: Cause::Store,
+            ..Error::new(errno, context)
+        }
+    }
+
+    /// A store has lost something, and the rest can be read: `EIO`.
+    pub fn damage(what: impl Into<Cow<'static, str>>) -> Self {
+        Error {
+            cause: Cause::Damage,
+            ..Error::new(Errno::IO, what)
         }
     }
 
@@ -70,9 +99,16 @@ impl Error {
         self.source.as_ref()
     }
 
+    /// Whether the store found damage, in a part of itself.
+    pub fn is_damage(&self) -> bool {
+        self.cause == Cause::Damage || { self.source.as_ref() }
+            .is_some_and(|source| source.kind() == ErrorKind::Corruption)
+    }
+
     /// Whether the volume, not the caller, is the cause: such errors belong in the log.
     pub fn is_failure(&self) -> bool {
         self.source.is_some()
+            || self.cause != Cause::ByErrno
             || matches!(
                 self.errno,
                 Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::TIMEDOUT
@@ -92,6 +128,7 @@ impl From<titan::Error> for Error {
             errno: errno_of(&source),
             context: Cow::Borrowed(advice(&source)),
             source: Some(source),
+            cause: Cause::ByErrno,
         }
     }
 }

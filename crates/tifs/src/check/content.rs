@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::unreadable::is_damage;
 use super::{Check, Problem};
 use crate::error::Result;
 use crate::kv::Space;
@@ -44,14 +43,14 @@ impl Check<'_> {
     fn lengths(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
         let lengths = |keys| self.snapshot.value_lengths(Space::Data, keys);
         match lengths(keys) {
-            Err(e) if is_damage(&e) => {}
+            Err(e) if e.is_damage() => {}
             lengths => return lengths,
         }
         let mut found = Vec::with_capacity(keys.len());
         for key in keys.chunks(1) {
             match self.snapshot.value_lengths(Space::Data, key) {
                 Ok(lengths) => found.extend(lengths),
-                Err(e) if is_damage(&e) => {
+                Err(e) if e.is_damage() => {
                     let number = key.first().and_then(|key| block_of_key(key));
                     let number = number.map(|(number, _)| number);
                     self.found(Problem::Damaged, number, e.to_string());
@@ -68,7 +67,7 @@ impl Check<'_> {
     fn verify_blocks(&mut self, keys: &[Vec<u8>]) -> Result<()> {
         let values = match self.snapshot.multi_get(Space::Data, keys) {
             Ok(values) => values.into_iter().map(Ok).collect(),
-            Err(e) if is_damage(&e) => {
+            Err(e) if e.is_damage() => {
                 let get = |key: &Vec<u8>| self.snapshot.get(Space::Data, key);
                 keys.iter().map(get).collect::<Vec<_>>()
             }
@@ -77,7 +76,7 @@ impl Check<'_> {
         for (key, value) in keys.iter().zip(values) {
             let number = block_of_key(key).map(|(number, _)| number);
             match value {
-                Err(e) if !is_damage(&e) => return Err(e),
+                Err(e) if !e.is_damage() => return Err(e),
                 Err(e) => self.found(Problem::Damaged, number, e.to_string()),
                 Ok(Some(value)) => {
                     if let Err(e) = content_of(&value) {

@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::problem::Problem;
-use super::unreadable::{Got, described, is_damage};
+use super::unreadable::{Got, described};
 use crate::error::Result;
 use crate::kv::{Damage, Space};
 use crate::schema::{InodeNumber, Key};
@@ -35,7 +35,7 @@ impl Check<'_> {
         let key = of.encode();
         match self.snapshot.get(Space::Meta, &key) {
             Ok(value) => Ok(value.map_or(Got::Nothing, Got::Value)),
-            Err(e) if is_damage(&e) => {
+            Err(e) if e.is_damage() => {
                 let what = match of {
                     Key::Superblock => "the superblock",
                     Key::NextInode => "the next inode number",

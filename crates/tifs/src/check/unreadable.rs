@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
-use crate::error::Error;
 use crate::kv::Space;
 use crate::schema::InodeNumber;
 
@@ -46,12 +45,6 @@ impl Unreadable {
             |((of, begin), _): (&(Space, Vec<u8>), _)| *of == space && begin.starts_with(prefix);
         reaches_it || next.is_some_and(is_in_it)
     }
-}
-
-/// Whether the store found damage. All other failures end a check.
-pub(super) fn is_damage(error: &Error) -> bool {
-    let source = error.engine_error();
-    source.is_some_and(|source| source.kind() == titan::ErrorKind::Corruption)
 }
 
 /// The result of reading a key.

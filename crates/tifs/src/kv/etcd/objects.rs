@@ -68,7 +68,7 @@ impl Object {
     /// # Errors
     /// `EIO` if it was not written so.
     pub(super) fn decode(value: &[u8]) -> Result<Object> {
-        let wrong = || Error::corrupt("the metadata of a block cannot be read");
+        let wrong = || Error::damage("the metadata of a block cannot be read");
         let number = |from: usize| {
             let bytes = value.get(from..from + 8)?.try_into().ok()?;
             Some(u64::from_be_bytes(bytes))
