@@ -14,8 +14,11 @@ impl Check<'_> {
     pub(super) fn read_blocks(&mut self, read_content: bool) -> Result<()> {
         self.each(Space::Data, b"B", true, |check, page| {
             let keys: Vec<Vec<u8>> = page.iter().map(|(key, _)| key.to_vec()).collect();
+            let lost = check.lost_blocks(&keys)?;
             if read_content {
-                for keys in keys.chunks(AT_ONCE) {
+                let there = keys.iter().zip(lost).filter(|(_, lost)| !lost);
+                let there: Vec<Vec<u8>> = there.map(|(key, _)| key.clone()).collect();
+                for keys in there.chunks(AT_ONCE) {
                     check.verify_blocks(keys)?;
                 }
             }

@@ -13,6 +13,7 @@
 mod content;
 mod damage;
 mod inodes;
+mod lost;
 mod names;
 mod problem;
 #[cfg(test)]
@@ -82,7 +83,14 @@ impl Report {
         self.problems == 0
     }
 
-    /// Whether the store itself, or its content, is damaged.
+    /// Whether content is missing that another store should have.
+    pub fn has_lost_content(&self) -> bool {
+        { &self.findings }
+            .iter()
+            .any(|finding| finding.problem == Problem::Lost)
+    }
+
+    /// Whether the store itself, or what it has, is damaged.
     pub fn is_damaged(&self) -> bool {
         let is_damage = |problem| matches!(problem, Problem::Unreadable | Problem::Damaged);
         { &self.findings }
@@ -117,6 +125,7 @@ pub fn check(
     check.read_names()?;
     check.read_marks()?;
     check.read_blocks(read_content)?;
+    check.name_lost()?;
     check.compare_inodes();
     check.compare_usage()?;
     Ok(check.report)

@@ -14,6 +14,8 @@ pub enum Problem {
     Unreadable,
     /// A value is not in its format.
     Damaged,
+    /// The object store has not the content of a block.
+    Lost,
     /// A key is none of the schema.
     UnknownKey,
     /// An inode has a number that may be given out again.

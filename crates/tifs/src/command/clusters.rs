@@ -1,14 +1,25 @@
 //! Opens the volume of a cluster, or makes one.
+//!
+//! Whoever takes the session of a volume ends that of a mount which was stopped for longer than its
+//! lease, and would go on otherwise. So only these take one:
+//!
+//! | command | takes |
+//! |---|---|
+//! | `mount`, also one that only reads | the session |
+//! | `mkfs`, `load`, `clone` to a cluster | the session, once a reader found no volume |
+//! | `fsck`, `dump`, `stats`, `clone` from a cluster | a reader |
+//! | `fsck` of a clean volume, to delete objects | the session, if the last one was given up |
+//! | `umount` | nothing: it asks who has the session |
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
-use rustix::io::Errno;
+use anyhow::{Context, Result, anyhow, bail};
 use tifs::fuse::FileClock;
 use tifs::kv::{
-    AskHolder, Holder, Kv, RemoteKv, RemoteUrl, Room, Scheme, Space, begin_making, connect_to_ask,
+    AskHolder, Holder, Kv, RemoteKv, RemoteUrl, Room, Space, begin_making, connect_to_ask,
     open_remote, open_remote_read_only, undo_making,
 };
 use tifs::schema::Key;
@@ -29,6 +40,7 @@ pub(super) struct NewStore(Option<Arc<dyn RemoteKv>>);
 impl NewStore {
     /// Takes the name of an address.
     pub(super) fn begin(url: &RemoteUrl) -> Result<NewStore> {
+        refuse_made(url)?;
         let store = open_remote(url)?;
         match begin_making(&*store, &Key::Superblock.encode()) {
             Ok(()) => Ok(NewStore(Some(store))),
@@ -111,10 +123,12 @@ fn open_in(store: &Arc<dyn RemoteKv>, url: &RemoteUrl, access: Access) -> Result
 fn options(store: &Arc<dyn RemoteKv>, access: Access) -> Result<VolumeOptions> {
     let clock = FileClock::new().context("cannot make the clock of files")?;
     let store = Arc::clone(store);
+    let ask_each = VolumeOptions::default().ask_each;
     Ok(VolumeOptions {
         clock: Arc::new(clock),
         access_time: access.time(),
         read_only: access.is_read_only(),
+        ask_each: { store.room_at_once() }.map_or(ask_each, |at_once| at_once.min(ask_each)),
         host_space: Arc::new(move || {
             let free = store.room()?.map_or(ROOM, free_of);
             Ok(HostSpace {
@@ -147,15 +161,31 @@ fn check_made(store: &dyn RemoteKv, url: &RemoteUrl) -> Result<()> {
     }
 }
 
-/// Opens the store of a volume for reading, as of now. Data that programs have written to a mount
-/// here is made durable before; of another one, a warning says that it may be missing.
+/// # Errors
+/// There is a volume of that name.
+fn refuse_made(url: &RemoteUrl) -> Result<()> {
+    let store = open_remote_read_only(url)?;
+    if store.get(Space::Meta, &Key::Superblock.encode())?.is_none() {
+        return Ok(());
+    }
+    let holder = store.holder()?;
+    let by = holder.map_or(String::new(), |holder| format!(", in use by {holder}"));
+    bail!("the cluster has a volume {} already{by}", url.name)
+}
+
+/// Opens the store of a volume for reading, as of now. What programs have written to a mount here
+/// is made durable before; of another one, a warning says that it may be missing.
 pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
     let store = open_remote_read_only(url)?;
     check_made(&*store, url)?;
-    // One whose process was killed has nothing to sync.
-    if let Some(mount) = mount_of(url).filter(is_served) {
-        mounts::sync(&mount.mountpoint)
-            .with_context(|| format!("cannot sync {} first", mount.mountpoint.display()))?;
+    let synced = mount_of(url).map(|mount| sync_within(mount, url.timeout));
+    if let Some(Synced::NoAnswer(mountpoint)) = &synced {
+        output::warn(&format!(
+            "the mount at {} does not answer: what its programs wrote last and did not sync may be missing",
+            mountpoint.display()
+        ));
+    } else if let Some(Synced::Done(synced)) = synced {
+        synced?;
     } else if let Some(holder) = store.holder()? {
         output::warn(&format!(
             "the volume is in use by {holder}: what its programs wrote last and did not sync may be missing"
@@ -169,19 +199,32 @@ pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
     })
 }
 
-/// Deletes the objects of a volume that nothing names, and returns their number. `None` if it has
-/// no objects, or if a process has it: a mount deletes them itself.
-pub(super) fn collect(url: &RemoteUrl) -> Result<Option<u64>> {
-    if url.scheme != Scheme::Etcd {
-        return Ok(None);
+/// The end of an attempt to make the content of a mount durable.
+enum Synced {
+    Done(Result<()>),
+    /// Nobody serves the mount: one whose process was killed has nothing to sync.
+    NotServed,
+    /// The process that serves the mount may be stopped, as the table of mounts does not tell.
+    NoAnswer(PathBuf),
+}
+
+/// Makes durable what programs have written to a mount, if that is done in time.
+fn sync_within(mount: Mount, at_most: Duration) -> Synced {
+    let (tell, told) = channel();
+    let mountpoint = mount.mountpoint.clone();
+    // A thread that the kernel does not let go ends with this process.
+    std::thread::spawn(move || {
+        let synced = is_served(&mount).then(|| mounts::sync(&mount.mountpoint));
+        // Nobody may wait any more.
+        let _ = tell.send(synced);
+    });
+    match told.recv_timeout(at_most) {
+        Ok(Some(synced)) => Synced::Done(
+            synced.with_context(|| format!("cannot sync {} first", mountpoint.display())),
+        ),
+        Ok(None) | Err(RecvTimeoutError::Disconnected) => Synced::NotServed,
+        Err(RecvTimeoutError::Timeout) => Synced::NoAnswer(mountpoint),
     }
-    let store = match open_remote(url) {
-        Err(error) if error.errno() == Errno::BUSY => return Ok(None),
-        opened => opened?,
-    };
-    let collected = store.collect();
-    store.close()?;
-    Ok(Some(collected?))
 }
 
 /// The mount of a volume on this machine.

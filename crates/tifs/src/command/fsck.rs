@@ -5,19 +5,20 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use tifs::check::{Report, check};
+use tifs::kv::RemoteUrl;
 
 use super::interrupt::Interrupt;
 use super::progress::count;
-use super::{Global, clusters, message, output, progress, volumes};
+use super::{Global, message, output, progress, volumes};
 
 /// Check that a volume is consistent
 ///
 /// Changes no files. Objects of an object store that nothing names are deleted, unless a process
-/// has the volume. A mounted volume is checked as of the begin of the command. A crash leaves
-/// nothing to repair, so a problem is damage or a bug. Unreadable parts are reported, and the check
-/// goes on. Notes are no problems: where the log is damaged, only writes that no fsync made durable
-/// are missing. The exit status is 0 if the volume is clean, 1 if it could not be checked, 4 if
-/// there are problems.
+/// has the volume, or had it and did not give it up. A mounted volume is checked as of the begin of
+/// the command. A crash leaves nothing to repair, so a problem is damage or a bug. Unreadable parts
+/// are reported, and the check goes on. Notes are no problems: where the log is damaged, only
+/// writes that no fsync made durable are missing. The exit status is 0 if the volume is clean, 1 if
+/// it could not be checked, 4 if there are problems.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -64,7 +65,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         // Objects that this command still reads would stay.
         opened.store.close()?;
         let collected =
-            clusters::collect(&url).context("cannot delete objects that nothing names")?;
+            tifs::kv::collect(&url).context("cannot delete objects that nothing names")?;
         let collected = collected.filter(|objects| *objects > 0);
         report.notes.extend(
             collected.map(|objects| format!("{} without a name deleted", count(objects, "object"))),
@@ -116,7 +117,13 @@ fn text(report: &Report, dir: &Path) -> String {
         0 => lines.push("clean".to_owned()),
         problems => lines.push(count(problems, "problem")),
     }
-    if report.is_damaged() {
+    let is_remote = dir.to_str().is_some_and(RemoteUrl::is_one);
+    if report.has_lost_content() || report.is_damaged() && is_remote {
+        lines.push(
+            "Content is missing or damaged. Copy what can be read from a mount with -o ro, or load an earlier dump."
+                .to_owned(),
+        );
+    } else if report.is_damaged() {
         let dir = dir.display();
         lines.push(format!(
             "The store is damaged. titan check {dir} lists all places. Copy what can be read from tifs mount \

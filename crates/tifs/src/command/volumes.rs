@@ -419,6 +419,7 @@ fn options_of(dir: &Path, access: Access) -> Result<VolumeOptions> {
         read_only: access.is_read_only(),
         host_space: Arc::new(move || host_space(&asked, &dir)),
         directory: Arc::new(move || place_of(&opened)),
+        ..VolumeOptions::default()
     })
 }
 

@@ -39,9 +39,9 @@ pub use engine::{EngineKv, EngineOptions};
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdKv;
 pub use memory::MemoryKv;
-pub use opening::{connect_to_ask, open_remote, open_remote_read_only};
+pub use opening::{collect, connect_to_ask, open_remote, open_remote_read_only};
 pub use remote::url::{ClientFiles, RemoteUrl, Scheme, TlsFiles};
-pub use remote::{AskHolder, Holder, RemoteKv, Room, begin_making, undo_making};
+pub use remote::{AskHolder, Budget, Holder, RemoteKv, Room, begin_making, undo_making};
 #[cfg(feature = "tikv")]
 pub use tikv::TikvKv;
 
@@ -172,6 +172,16 @@ pub trait Kv: Send + Sync + 'static {
     /// Begins a transaction that reads as of now.
     fn begin(&self) -> Result<Box<dyn Transaction + '_>>;
 
+    /// The same, for an operation that has so much time for all its attempts: a store on a cluster
+    /// ends it then. By default none is ended.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` if the time is used up.
+    fn begin_within(&self, budget: &Budget) -> Result<Box<dyn Transaction + '_>> {
+        let _ = budget;
+        self.begin()
+    }
+
     /// The store as of now, for reading. Also a store that is open for reading only has it.
     fn snapshot(&self) -> Result<Box<dyn Reader + '_>>;
 
@@ -236,6 +246,15 @@ pub trait Reader {
     /// The length of each key's value, in the order of the keys. Writes of a transaction do not
     /// count. A store that can tell lengths without reading the values does so.
     fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>>;
+
+    /// The damage of values that are lost, in the order of the keys, as far as the store can tell
+    /// without reading them. By default it cannot.
+    ///
+    /// Cost: the first call may list all that the store has.
+    fn lost(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Error>>> {
+        let _ = space;
+        Ok(vec![None; keys.len()])
+    }
 
     /// A range of keys.
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>>;

@@ -40,8 +40,20 @@ pub fn open_remote_read_only(url: &RemoteUrl) -> Result<Arc<dyn RemoteKv>> {
     }
 }
 
-/// Connects to a cluster, only to ask which process may write a volume: no object store is needed
-/// for that.
+/// Deletes what nothing names of a volume, and returns how much there was. `None` if there can be
+/// nothing, or if a process has the volume, or had it and did not give it up.
+///
+/// # Errors
+/// As for [`open_remote`], but for `EBUSY`.
+pub fn collect(url: &RemoteUrl) -> Result<Option<u64>> {
+    match url.scheme {
+        #[cfg(feature = "etcd")]
+        Scheme::Etcd => super::etcd::collect(url),
+        _ => Ok(None),
+    }
+}
+
+/// Connects to a cluster, only to ask which process may write a volume: no object store is needed.
 ///
 /// # Errors
 /// `ETIMEDOUT` if the cluster does not answer; `ENOSYS` as before.

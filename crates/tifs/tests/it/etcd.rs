@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tifs::file_system::{Caller, FileSystem, WriteContext};
 use tifs::kv::{Commit, EtcdKv, Kv, RemoteKv, RemoteUrl, Space};
+use tifs::schema::{InodeNumber, block_key};
+use tifs::volume::{Volume, VolumeOptions};
 use tifs_testkit::etcd::Etcd;
 use tifs_testkit::failure::seeds;
 use tifs_testkit::lockstep::run;
@@ -104,6 +107,41 @@ fn a_check_deletes_objects_that_nothing_names() {
         "{checked:?}"
     );
     assert!(!left.exists());
+}
+
+#[test]
+fn a_check_names_the_files_whose_content_is_lost() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let url = etcd.url("files", "timeout=4s");
+    tifs(["mkfs", &url]).succeeded();
+    let store = Arc::new(EtcdKv::open(&RemoteUrl::parse(&url).unwrap()).unwrap());
+    let volume = Volume::open(store, VolumeOptions::default()).unwrap();
+    let (caller, root) = (Caller { uid: 0, gid: 0 }, InodeNumber::ROOT);
+    let dir = volume.make_directory(&caller, root, b"d", 0o755, 0);
+    let dir = dir.unwrap().number;
+    let context = WriteContext::default();
+    let mut files = Vec::new();
+    for name in [&b"kept"[..], b"lost", b"damaged"] {
+        let made = volume.make_node(&caller, dir, name, 0o100644, 0, 0);
+        let file = made.unwrap().number;
+        volume.write(file, 0, &vec![7; 100_000], context).unwrap();
+        files.push(file);
+    }
+    volume.close().unwrap();
+    tifs(["fsck", &url, "--content"]).succeeded();
+    let object = |file: InodeNumber| {
+        let bytes = block_key(file, 0);
+        let key: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        file_below(&etcd.blocks(), &format!("-{key}")).unwrap()
+    };
+    std::fs::remove_file(object(files[1])).unwrap();
+    let lost = ["/d/lost, block 0", "is missing at file://", "1 problem\n"];
+    tifs(["fsck", &url]).ended_with(4, &lost);
+    std::fs::write(object(files[2]), "other").unwrap();
+    let both = [lost[0], lost[1], "has not the content", "2 problems\n"];
+    tifs(["fsck", &url, "--content"]).ended_with(4, &both);
 }
 
 /// A file below a directory, by the end of its name.

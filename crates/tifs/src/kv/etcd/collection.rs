@@ -97,8 +97,7 @@ fn delete_while(shared: &Shared, revision: i64, goes_on: impl Fn() -> bool) -> R
             return Ok(());
         }
         let paths: Vec<Path> = taken.iter().map(|(_, path)| path.clone()).collect();
-        let deadline = shared.base.cluster.deadline();
-        let deleted = shared.with_objects(deadline, shared.objects.delete(&paths));
+        let deleted = shared.with_objects_behind(shared.objects.delete(&paths));
         if deleted.is_err() {
             shared.garbage.give_back(taken);
             return deleted;
@@ -116,8 +115,7 @@ pub(super) fn collect(shared: &Shared) -> Result<u64> {
     let mut pages = shared.objects.list(PIECE);
     let mut count = 0;
     while !shared.ends.load(Ordering::Relaxed) {
-        let deadline = shared.base.cluster.deadline();
-        let page = shared.with_objects(deadline, async { Ok(pages.next().await) })?;
+        let page = shared.with_objects_behind(async { Ok(pages.next().await) })?;
         let Some(page) = page else {
             return Ok(count);
         };

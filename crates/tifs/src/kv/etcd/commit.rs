@@ -10,13 +10,12 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::RwLockReadGuard;
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use prost::Message;
 use rustix::io::Errno;
 
 use super::client::EtcdClient;
 use super::failures;
-use super::moments::Moment;
 use super::objects::Object;
 use super::reads::Reads;
 use super::shared::Shared;
@@ -35,8 +34,9 @@ const CONDITIONS: usize = 120;
 const NESTED: usize = 60;
 /// Bytes of a request: a server takes 1.5 MiB.
 const BYTES: usize = 1_400_000;
-/// The time after which the fate of a commit is found out in another way.
-const ATTEMPT: Duration = Duration::from_secs(5);
+/// The time after which the fate of a commit is found out in another way: half of what is left, so
+/// that there is time for another attempt, within limits.
+const ATTEMPT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
 /// Keys, and the revisions of their last changes.
 pub(super) type Known = Vec<((Space, Vec<u8>), i64)>;
@@ -53,23 +53,28 @@ pub(super) struct Prepared {
 /// Commits.
 ///
 /// # Errors
-/// `E2BIG` if it is too large; `ENOSPC` if etcd is full; `EIO` if another process has the volume.
-pub(super) fn commit(store: &Shared, slot: &Slot<'_>, prepared: Prepared) -> Result<Commit> {
+/// `E2BIG` if it is too large; `ENOSPC` if etcd is full; `EIO` if another process has the volume;
+/// `ETIMEDOUT` at the deadline.
+pub(super) fn commit(
+    store: &Shared,
+    slot: &Slot<'_>,
+    prepared: Prepared,
+    deadline: Deadline,
+) -> Result<Commit> {
     let is_small = prepared.known.len() < CONDITIONS && prepared.operations.len() < CONDITIONS;
     if is_small {
-        let _beside = beside_others(store)?;
+        let _beside = beside_others(store, deadline)?;
         let keys = { prepared.known.iter() }.map(|((space, key), revision)| {
             Compare::unchanged(store.base.keys.of(*space, key), *revision)
         });
         let fence = store.session()?.fence();
         let conditions = conditions(store, slot, prepared.at, fence, keys);
-        return request(store, slot, fence, conditions, prepared.operations);
+        let operations = prepared.operations;
+        return request(store, slot, fence, conditions, operations, deadline);
     }
-    let _alone = store.commits.write();
-    store
-        .session()?
-        .replace(&store.base, store.base.cluster.deadline())?;
-    if !is_unchanged(store, store.base.moments.open(), &prepared.known)? {
+    let _alone = alone(store, deadline)?;
+    store.session()?.replace(&store.base, deadline)?;
+    if !is_unchanged(store, &prepared.known, deadline)? {
         return Ok(Commit::Conflict);
     }
     if prepared.operations.len() > NESTED * NESTED {
@@ -93,7 +98,7 @@ pub(super) fn commit(store: &Shared, slot: &Slot<'_>, prepared: Prepared) -> Res
     let conditions = conditions(store, slot, prepared.at, fence, std::iter::empty());
     // ORDER: before anybody else commits.
     store.is_one_late.store(true, Ordering::Relaxed);
-    let done = request(store, slot, fence, conditions, nested);
+    let done = request(store, slot, fence, conditions, nested, deadline);
     let is_known = !matches!(done, Ok(Commit::Undetermined));
     store.is_one_late.store(!is_known, Ordering::Relaxed);
     done
@@ -103,17 +108,28 @@ pub(super) fn commit(store: &Shared, slot: &Slot<'_>, prepared: Prepared) -> Res
 ///
 /// One that ran alone and whose fate is unknown is ended before: whenever its request arrived, it
 /// would change keys that others have written since.
-fn beside_others(store: &Shared) -> Result<RwLockReadGuard<'_, ()>> {
+fn beside_others(store: &Shared, deadline: Deadline) -> Result<RwLockReadGuard<'_, ()>> {
     loop {
-        let beside = store.commits.read();
+        let beside = store.commits.try_read_for(deadline.rest());
+        let beside = beside.ok_or_else(|| waits(store))?;
         if !store.is_one_late.load(Ordering::Relaxed) || mutant!(late_commit_not_ended) {
             return Ok(beside);
         }
         drop(beside);
-        let _alone = store.commits.write();
-        { store.session()? }.replace(&store.base, store.base.cluster.deadline())?;
+        let _alone = alone(store, deadline)?;
+        store.session()?.replace(&store.base, deadline)?;
         store.is_one_late.store(false, Ordering::Relaxed);
     }
+}
+
+/// The right to commit while nobody else does.
+fn alone(store: &Shared, deadline: Deadline) -> Result<RwLockWriteGuard<'_, ()>> {
+    let alone = store.commits.try_write_for(deadline.rest());
+    alone.ok_or_else(|| waits(store))
+}
+
+fn waits(store: &Shared) -> Error {
+    store.base.cluster.out_of_reach("another commit waits, too")
 }
 
 fn conditions(
@@ -132,8 +148,8 @@ fn conditions(
 }
 
 /// Whether keys are as they were known.
-fn is_unchanged(store: &Shared, at: Moment, known: &[((Space, Vec<u8>), i64)]) -> Result<bool> {
-    let reads = Reads::new(store, at);
+fn is_unchanged(store: &Shared, known: &Known, deadline: Deadline) -> Result<bool> {
+    let reads = Reads::new(store, store.base.moments.open()).until(deadline);
     for space in [Space::Meta, Space::Data] {
         let of_space = known.iter().filter(|((of, _), _)| *of == space);
         let (keys, revisions): (Vec<Vec<u8>>, Vec<i64>) = of_space
@@ -155,6 +171,7 @@ fn request(
     fence: i64,
     compare: Vec<Compare>,
     mut operations: Vec<Operation>,
+    deadline: Deadline,
 ) -> Result<Commit> {
     let mark = Request::Put(PutRequest {
         key: store.base.keys.slot(slot.number),
@@ -177,31 +194,33 @@ fn request(
         let what = format!("the operation has {bytes} bytes of metadata, and etcd takes {BYTES}");
         return Err(Error::new(Errno::TOOBIG, what));
     }
-    let deadline = store.base.cluster.deadline();
-    let at_most = deadline.rest().min(ATTEMPT);
+    let (cluster, rest) = (&store.base.cluster, deadline.rest());
+    if rest.is_zero() {
+        return Err(cluster.out_of_reach("no time is left for the commit"));
+    }
+    let at_most = (rest / 2).clamp(ATTEMPT.0, ATTEMPT.1).min(rest);
     // Once: a repetition may do it again.
-    let answer = store
-        .base
-        .cluster
-        .attempt(at_most, async |client: EtcdClient| {
-            client.transaction(request.clone()).await
-        });
+    let answer = cluster.attempt(at_most, async |client: EtcdClient| {
+        client.transaction(request.clone()).await
+    });
     match answer {
         Some(Ok(done)) => judge(store, fence, done, deadline),
         Some(Err(refused)) if failures::is_refused(&refused) => {
-            Err(failures::translated(&refused, &store.base.cluster.place()))
+            Err(failures::translated(&refused, &cluster.place()))
         }
         // The member has judged it, so its slot tells, and nothing arrives later.
-        Some(Err(full)) if failures::is_full(&full) => match slot_of(store, slot, deadline) {
-            Ok(found) if Mark::decode(&found.value) == Some(slot.mark) => Ok(Commit::Committed),
-            Ok(_) => Err(failures::translated(&full, &store.base.cluster.place())),
-            Err(_) => Ok(Commit::Undetermined),
+        Some(Err(full)) if failures::is_full(&full) => {
+            match slot_of(store, slot, cluster.far_deadline()) {
+                Ok(found) if Mark::decode(&found.value) == Some(slot.mark) => Ok(Commit::Committed),
+                Ok(_) => Err(failures::translated(&full, &cluster.place())),
+                Err(_) => Ok(Commit::Undetermined),
+            }
+        }
+        _ => match fate(store, slot, cluster.far_deadline()) {
+            Fate::Committed => Ok(Commit::Committed),
+            Fate::Nothing => cluster.unanswered(deadline),
+            Fate::Unknown => Ok(Commit::Undetermined),
         },
-        _ => Ok(match fate(store, slot, store.base.cluster.far_deadline()) {
-            Fate::Committed => Commit::Committed,
-            Fate::Nothing => Commit::Conflict,
-            Fate::Unknown => Commit::Undetermined,
-        }),
     }
 }
 

@@ -62,12 +62,8 @@ pub(super) fn translated(error: &Status, place: &str) -> Error {
         );
         return Error::new(Errno::NOSPC, what);
     }
-    let errno = match error.code() {
-        Code::PermissionDenied | Code::Unauthenticated => Errno::ACCESS,
-        Code::InvalidArgument if error.message().contains("authentication failed") => Errno::ACCESS,
-        _ => Errno::IO,
-    };
-    Error::new(errno, format!("etcd at {place}: {}", text(error)))
+    // Never one of permissions: those of the user of etcd are not those of programs.
+    Error::new(Errno::IO, format!("etcd at {place}: {}", text(error)))
 }
 
 /// The text of an error: the message of a member.

@@ -39,13 +39,14 @@
 //! | `client` | a connection to a member |
 //! | `clock` | time that counts while the machine sleeps |
 //! | `moments` | the revisions that are read at |
-//! | `objects` | the object store |
+//! | `objects`, `directory`, `refusals` | the object store; one that is a directory; its failures |
 //! | `session` | the right to write |
 //! | `base` | the cluster as a volume sees it |
 //! | `shared` | the parts that transactions and threads share |
 //! | `readers` | processes that only read |
 //! | `reads`, `transaction`, `commit` | reads at a revision; writes; commits and their fates |
 //! | `garbage`, `collection` | objects that nothing names; dropping data that nothing reads |
+//! | `listing` | objects that are missing |
 
 mod base;
 mod client;
@@ -53,12 +54,15 @@ mod clock;
 mod collection;
 mod commit;
 mod credentials;
+mod directory;
 mod failures;
 mod garbage;
+mod listing;
 mod moments;
 mod objects;
 mod readers;
 mod reads;
+mod refusals;
 mod session;
 mod shared;
 #[cfg(test)]
@@ -78,15 +82,15 @@ use self::base::Base;
 use self::garbage::Garbage;
 use self::objects::Objects;
 use self::reads::Reads;
-use self::session::Session;
+use self::session::{Claim, Session};
 use self::shared::Shared;
 use self::transaction::EtcdTransaction;
 use super::pending::{Pending, Writes};
 use super::remote::slots::Slots;
 use super::remote::upkeep::{PARTS, SOON, Upkeep};
 use super::remote::{AskHolder, Holder, RemoteKv, Room};
-use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
-use crate::error::Result;
+use super::{Budget, Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
+use crate::error::{Error, Result};
 use crate::log;
 
 /// A volume's part of etcd, and an object store, as a store. Dropping it gives the volume up, if
@@ -104,9 +108,13 @@ impl EtcdKv {
     /// `EBUSY` if another process has it, and says which; `ETIMEDOUT` if the cluster does not
     /// answer; `EINVAL` if the object store is not that of the volume.
     pub fn open(url: &RemoteUrl) -> Result<EtcdKv> {
+        EtcdKv::open_instead(url, Claim::Ended)
+    }
+
+    fn open_instead(url: &RemoteUrl, of: Claim) -> Result<EtcdKv> {
         let base = Base::connect(url)?;
         let objects = Objects::open(url, true)?;
-        let (session, began) = Session::take(&base)?;
+        let (session, began) = Session::take(&base, of)?;
         let shared = Shared {
             slots: Slots::new(session.id()),
             session: Some(session),
@@ -172,6 +180,15 @@ impl EtcdKv {
         }
     }
 
+    /// Deletes objects that nothing names, and returns how many there were.
+    fn collect(&self) -> Result<u64> {
+        let count = collection::collect(&self.shared)?;
+        let oldest = readers::oldest(&self.shared.base)?;
+        let oldest = oldest.min(self.shared.base.moments.oldest());
+        collection::delete_all(&self.shared, oldest)?;
+        Ok(count)
+    }
+
     fn start_upkeep(&self) -> Result<Upkeep> {
         let mut upkeep = Upkeep::new();
         let shared = Arc::clone(&self.shared);
@@ -212,6 +229,21 @@ pub(super) fn connect_to_ask(url: &RemoteUrl) -> Result<AskHolder> {
     Ok(Box::new(move || session::holder(&base)))
 }
 
+/// Deletes the objects of a volume that nothing names, and returns their number. `None` if a
+/// process has the volume, or had it and did not give it up: it may go on.
+///
+/// # Errors
+/// As for [`EtcdKv::open`], but for `EBUSY`.
+pub(super) fn collect(url: &RemoteUrl) -> Result<Option<u64>> {
+    let store = match EtcdKv::open_instead(url, Claim::GivenUp) {
+        Err(error) if error.errno() == Errno::BUSY => return Ok(None),
+        opened => opened?,
+    };
+    let collected = store.collect();
+    store.close()?;
+    collected.map(Some)
+}
+
 impl RemoteKv for EtcdKv {
     fn url(&self) -> &RemoteUrl {
         &self.shared.base.url
@@ -241,12 +273,8 @@ impl RemoteKv for EtcdKv {
         }
     }
 
-    fn collect(&self) -> Result<u64> {
-        let count = collection::collect(&self.shared)?;
-        let oldest = readers::oldest(&self.shared.base)?;
-        let oldest = oldest.min(self.shared.base.moments.oldest());
-        collection::delete_all(&self.shared, oldest)?;
-        Ok(count)
+    fn room_at_once(&self) -> Option<u64> {
+        Some(self.shared.room_at_once())
     }
 }
 
@@ -261,13 +289,19 @@ impl Drop for EtcdKv {
 
 impl Kv for EtcdKv {
     fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+        self.begin_within(&Budget::default())
+    }
+
+    fn begin_within(&self, budget: &Budget) -> Result<Box<dyn Transaction + '_>> {
         let store = &*self.shared;
         store.session()?;
         store.check_process()?;
+        let to_begin = store.base.cluster.deadline_to_begin(budget)?;
         // ORDER: before the begin. Two transactions that run at the same time have two slots.
         let slot = store.slots.take()?;
+        let at = store.now_until(to_begin)?;
         Ok(Box::new(EtcdTransaction {
-            reads: Reads::new(store, store.now()?),
+            reads: Reads::new(store, at).until(store.base.cluster.deadline_within(budget)),
             slot,
             pending: Pending::default(),
         }))
@@ -323,6 +357,10 @@ impl Reader for Reads<'_> {
 
     fn value_lengths(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<usize>>> {
         Reads::lengths(self, space, keys)
+    }
+
+    fn lost(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Error>>> {
+        Reads::lost(self, space, keys)
     }
 
     fn scan(&self, scan: &Scan) -> Result<Vec<Pair>> {

@@ -4,8 +4,6 @@
 //! content is a new object, so a read of an older revision finds the older one, and a small write
 //! costs one block.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,12 +20,15 @@ use object_store::{
     BackoffConfig, ClientOptions, Error as StoreError, ObjectMeta, ObjectStore, ObjectStoreExt,
     PutMode, PutOptions, RetryConfig,
 };
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::time::{Instant, sleep, timeout};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::credentials::Credentials;
+use super::directory::Directory;
 use super::failures::causes;
+use super::refusals::{self, is_full, is_refused, said, translated};
 use crate::error::{Error, Result};
 use crate::kv::RemoteUrl;
 use crate::kv::remote::patience::Patience;
@@ -38,6 +39,8 @@ const FORMAT: u8 = 1;
 const ATTEMPT: Duration = Duration::from_secs(10);
 /// For how long an object may be missing that was written a moment ago.
 const MISSING: Duration = Duration::from_secs(3);
+/// The reason of a wait that nothing has ended.
+const NO_ANSWER: &str = "no answer";
 /// The first and the longest wait between two attempts.
 const WAITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Objects in one folder.
@@ -50,7 +53,7 @@ pub(super) struct Object {
     hash: u64,
     /// The revision at which the session began that wrote it.
     pub(super) session: u64,
-    number: u64,
+    pub(super) number: u64,
 }
 
 impl Object {
@@ -91,32 +94,14 @@ pub(super) struct Listed {
     pub(super) path: Path,
     pub(super) key: Vec<u8>,
     pub(super) session: u64,
-}
-
-/// The directory of an object store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Root {
-    path: PathBuf,
-    device: u64,
-    inode: u64,
-}
-
-impl Root {
-    fn find(path: PathBuf) -> std::io::Result<Root> {
-        let found = std::fs::metadata(&path)?;
-        Ok(Root {
-            path,
-            device: found.dev(),
-            inode: found.ino(),
-        })
-    }
+    pub(super) number: u64,
 }
 
 /// The objects of a volume.
 pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
     /// The directory of `store`, if it is one.
-    root: Option<Root>,
+    directory: Option<Arc<Directory>>,
     /// The address, for messages.
     place: String,
     /// The folder of all volumes.
@@ -124,8 +109,13 @@ pub(super) struct Objects {
     name: String,
     /// The number that no other volume of any name and cluster has.
     identity: OnceLock<u64>,
+    /// The number that the volume gets if it has none. All attempts have the same, since each
+    /// leaves a sign.
+    pub(super) new_identity: u64,
     next: AtomicU64,
-    pub(super) patience: Patience,
+    pub(super) patience: Arc<Patience>,
+    /// The reason why the last attempt failed, if it did.
+    reason: Mutex<Option<String>>,
     /// The time after which an attempt is given up.
     attempt: Duration,
 }
@@ -138,7 +128,7 @@ impl Objects {
     pub(super) fn open(url: &RemoteUrl, may_make: bool) -> Result<Objects> {
         let wrong = |what: String| Error::new(Errno::INVAL, format!("{}: {what}", url.blocks));
         let (scheme, rest) = url.blocks.split_once("://").unwrap_or_default();
-        let mut root = None;
+        let mut directory = None;
         let (store, above): (Arc<dyn ObjectStore>, &str) = match scheme {
             // There is nothing to read, as the sign that is missing tells.
             "file" if !may_make && !std::path::Path::new(rest).exists() => {
@@ -149,8 +139,9 @@ impl Objects {
                     let made = std::fs::create_dir_all(rest);
                     made.map_err(|e| wrong(crate::error::reason(&e)))?;
                 }
-                let found = Root::find(rest.into());
-                root = Some(found.map_err(|e| wrong(crate::error::reason(&e)))?);
+                let found = Directory::find(rest.into());
+                let found = found.map_err(|e| wrong(crate::error::reason(&e)))?;
+                directory = Some(Arc::new(found));
                 let store = LocalFileSystem::new_with_prefix(rest);
                 let store = store.map_err(|e| wrong(causes(&e)))?;
                 // ORDER: an object is durable before a commit names it.
@@ -166,17 +157,19 @@ impl Objects {
         Ok(Objects {
             store,
             // A write to a disk goes on when it is given up, and the next attempt is as slow.
-            attempt: match root {
+            attempt: match directory {
                 Some(_) => url.timeout,
                 None => ATTEMPT,
             },
-            root,
+            directory,
             place: url.blocks.clone(),
             above: above.map_err(|e| wrong(e.to_string()))?,
             name: url.name.clone(),
             identity: OnceLock::new(),
+            new_identity: fastrand::u64(..),
             next: AtomicU64::new(0),
-            patience: Patience::new(url.timeout),
+            patience: Arc::new(Patience::new(url.timeout)),
+            reason: Mutex::new(None),
         })
     }
 
@@ -200,8 +193,11 @@ impl Objects {
         self.folder(identity).join("volume")
     }
 
-    /// The path of a block's object. It has the key, so that a list shows the key that should name
-    /// it.
+    fn sign_if_any(&self) -> Option<Path> {
+        self.identity().map(|identity| self.sign(identity))
+    }
+
+    /// The path of a block's object. It has the key, so that a list shows which key should name it.
     pub(super) fn path(&self, key: &[u8], object: &Object) -> Result<Path> {
         let identity = self.identity();
         let identity = identity.ok_or_else(|| Error::corrupt("the volume has no object store"))?;
@@ -213,15 +209,21 @@ impl Objects {
             .join(format!("{:x}-{key}", object.number)))
     }
 
-    /// The key and the session of a path; `None` of one that is no block's.
-    fn parse(path: &Path) -> Option<(Vec<u8>, u64)> {
+    /// The block of a path; `None` of one that is no block's.
+    fn parse(path: Path) -> Option<Listed> {
         let mut parts: Vec<String> = path.parts().map(|part| part.as_ref().to_owned()).collect();
         let (last, folder) = (parts.pop()?, parts.pop()?);
         let session = u64::from_str_radix(folder.split_once('-')?.0, 16).ok()?;
-        let (_, key) = last.split_once('-')?;
+        let (number, key) = last.split_once('-')?;
+        let number = u64::from_str_radix(number, 16).ok()?;
         let byte = |at: usize| u8::from_str_radix(key.get(at..at + 2)?, 16).ok();
         let key: Option<Vec<u8>> = (0..key.len()).step_by(2).map(byte).collect();
-        Some((key?, session))
+        Some(Listed {
+            path,
+            key: key?,
+            session,
+            number,
+        })
     }
 
     /// Writes the sign of a volume.
@@ -241,19 +243,28 @@ impl Objects {
     /// `EINVAL` if this is not the object store of a volume.
     pub(super) async fn check_sign(&self, identity: u64) -> Result<()> {
         let path = self.sign(identity);
-        let head = async || match self.store.head(&path).await {
-            Ok(_) => Ok(true),
-            Err(StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        };
-        if self.until_done(Duration::ZERO, head).await? {
+        if self.has(&path, MISSING).await? {
             return Ok(());
         }
         let what = format!(
             "{} has no blocks of the volume {}: mount it with the blocks=URL with which it was made",
             self.place, self.name
         );
-        Err(Error::new(Errno::INVAL, what))
+        Err(Error::of_store(Errno::INVAL, what))
+    }
+
+    /// The error of an object that is not there.
+    pub(super) fn missing(&self, path: &Path) -> Error {
+        refusals::missing(path.as_ref(), &self.place)
+    }
+
+    /// Whether there is an object. One that is missing is waited for so long.
+    pub(super) async fn has(&self, path: &Path, missing: Duration) -> Result<bool> {
+        let head = async || self.store.head(path).await.map(drop);
+        match self.until_done(missing, head).await {
+            Err(error) if error.is_damage() => Ok(false),
+            found => found.map(|()| true),
+        }
     }
 
     /// Writes a new object.
@@ -269,7 +280,7 @@ impl Objects {
             object.number = self.next.fetch_add(1, Ordering::Relaxed);
             let path = self.path(key, &object)?;
             let put = async || {
-                self.check_root().await?;
+                check(self.directory.clone(), self.sign_if_any()).await?;
                 let options = PutOptions::from(PutMode::Create);
                 let put = self.store.put_opts(&path, value.clone().into(), options);
                 match put.await {
@@ -284,27 +295,6 @@ impl Objects {
         }
     }
 
-    /// # Errors
-    /// One that passes, if the directory is another one now: the file system mounted there is gone,
-    /// and a write would make the directory that it hid.
-    async fn check_root(&self) -> std::result::Result<(), StoreError> {
-        let Some(root) = self.root.clone() else {
-            return Ok(());
-        };
-        let found = tokio::task::spawn_blocking(move || match Root::find(root.path.clone()) {
-            Ok(found) if found == root => Ok(()),
-            Ok(_) => Err(std::io::Error::other("another directory is there now")),
-            Err(error) => Err(error),
-        });
-        let found = found
-            .await
-            .map_err(|source| StoreError::JoinError { source })?;
-        found.map_err(|source| StoreError::Generic {
-            store: "LocalFileSystem",
-            source: Box::new(source),
-        })
-    }
-
     /// Reads an object.
     pub(super) async fn get(&self, key: &[u8], object: &Object) -> Result<Bytes> {
         let path = self.path(key, object)?;
@@ -312,7 +302,7 @@ impl Objects {
         let content = self.until_done(MISSING, get).await?;
         if content.len() != object.length as usize || xxh3_64(&content) != object.hash {
             let place = &self.place;
-            return Err(Error::corrupt(format!(
+            return Err(Error::damage(format!(
                 "the object {path} at {place} has not the content that was written"
             )));
         }
@@ -343,8 +333,7 @@ impl Objects {
                 Ok(meta) => meta.location,
                 Err(error) => return Some(Err(translated(&error, &place))),
             };
-            let (key, session) = Objects::parse(&path)?;
-            Some(Ok(Listed { path, key, session }))
+            Objects::parse(path).map(Ok)
         };
         let all = self.store.list(Some(&self.folder(identity)));
         let all = all.filter_map(move |meta| std::future::ready(listed(meta)));
@@ -358,78 +347,100 @@ impl Objects {
         attempt: impl AsyncFn() -> std::result::Result<T, StoreError>,
     ) -> Result<T> {
         let (began, mut wait) = (Instant::now(), WAITS.0);
+        // The caller is told that it is missing, not that the time is over.
+        let missing = missing.min(self.patience.get() / 2);
         loop {
-            let error = match timeout(self.attempt, attempt()).await {
+            let reason = match timeout(self.attempt, attempt()).await {
                 Ok(Ok(done)) => {
-                    self.patience.answered();
+                    self.answered();
                     return Ok(done);
                 }
-                Ok(Err(error)) => Some(error),
-                Err(_) => None,
-            };
-            if let Some(error) = error {
-                let lasts = match &error {
-                    StoreError::NotFound { .. } => began.elapsed() >= missing,
-                    StoreError::Generic { .. } | StoreError::JoinError { .. } => is_full(&error),
-                    _ => true,
-                };
-                if lasts {
-                    return Err(translated(&error, &self.place));
+                Ok(Err(error)) => {
+                    let lasts = match &error {
+                        StoreError::NotFound { .. } => began.elapsed() >= missing,
+                        StoreError::Generic { .. } | StoreError::JoinError { .. } => {
+                            is_full(&error) || is_refused(&error)
+                        }
+                        _ => true,
+                    };
+                    if lasts {
+                        self.answered();
+                        return Err(translated(&error, &self.place));
+                    }
+                    said(&error)
                 }
-            }
+                Err(_) => NO_ANSWER.to_owned(),
+            };
+            *self.reason.lock() = Some(reason);
             sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             wait = (2 * wait).min(WAITS.1);
         }
     }
 
+    fn answered(&self) {
+        self.patience.answered();
+        *self.reason.lock() = None;
+    }
+
+    /// Asks again and again, until the store answers or somebody else was answered. Each attempt
+    /// waits the whole time: a store may answer whose answers take longer than the short waits.
+    pub(super) fn probe(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (store, directory) = (Arc::clone(&self.store), self.directory.clone());
+        let (patience, sign) = (Arc::clone(&self.patience), self.sign_if_any());
+        let at_most = self.attempt.min(patience.whole());
+        let path = sign.clone().unwrap_or_else(|| self.above.clone());
+        async move {
+            while patience.is_silent() {
+                let head = async {
+                    check(directory.clone(), sign.clone()).await?;
+                    store.head(&path).await.map(drop)
+                };
+                match timeout(at_most, head).await {
+                    Ok(Err(error)) if !matches!(&error, StoreError::NotFound { .. }) => {
+                        if is_refused(&error) {
+                            patience.answered();
+                        }
+                    }
+                    Ok(_) => patience.answered(),
+                    Err(_) => {}
+                }
+                sleep(WAITS.1).await;
+            }
+        }
+    }
+
     /// The error of an operation at its deadline.
     pub(super) fn out_of_reach(&self) -> Error {
+        let reason = self.reason.lock().clone();
         let what = format!(
-            "the object store at {} has not done what was asked for {}: check that it can be reached and \
-             whether it has errors; the volume goes on when it does",
+            "the object store at {} has not done what was asked for {} ({}): check that it can be reached \
+             and whether it has errors; the volume goes on when it does",
             self.place,
-            humantime::format_duration(self.patience.whole())
+            humantime::format_duration(self.patience.whole()),
+            reason.as_deref().unwrap_or(NO_ANSWER)
         );
         Error::new(Errno::TIMEDOUT, what)
     }
 }
 
-fn translated(error: &StoreError, place: &str) -> Error {
-    match error {
-        error if is_full(error) => {
-            let what = format!("the object store at {place} is full");
-            Error::new(Errno::NOSPC, what)
-        }
-        StoreError::NotFound { path, .. } => {
-            Error::corrupt(format!("the object {path} is missing at {place}"))
-        }
-        StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
-            let what = format!("the object store at {place} refuses the credentials");
-            Error::new(Errno::ACCESS, what)
-        }
-        error => Error::new(
-            Errno::IO,
-            format!("the object store at {place}: {}", causes(error)),
-        ),
-    }
-}
-
-/// Whether a disk or a quota is full.
-fn is_full(error: &StoreError) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let io = error
-            .downcast_ref::<std::io::Error>()
-            .map(std::io::Error::kind);
-        if matches!(
-            io,
-            Some(std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
-        ) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+/// # Errors
+/// One that passes, as of [`Directory::check`].
+async fn check(
+    directory: Option<Arc<Directory>>,
+    sign: Option<Path>,
+) -> std::result::Result<(), StoreError> {
+    let Some(directory) = directory else {
+        return Ok(());
+    };
+    let checked =
+        tokio::task::spawn_blocking(move || directory.check(sign.as_ref().map(AsRef::as_ref)));
+    let checked = checked
+        .await
+        .map_err(|source| StoreError::JoinError { source })?;
+    checked.map_err(|source| StoreError::Generic {
+        store: "LocalFileSystem",
+        source: Box::new(source),
+    })
 }
 
 fn s3(bucket: &str, url: &RemoteUrl) -> Result<impl ObjectStore + use<>> {
@@ -483,8 +494,10 @@ mod tests {
         };
         let path = objects.path(b"B\0", &object).unwrap();
         assert_eq!(path.as_ref(), "a/b/v-0000000000000007/1f-1/1001-4200");
-        assert_eq!(Objects::parse(&path), Some((b"B\0".to_vec(), 0x1f)));
-        assert_eq!(Objects::parse(&objects.sign(7)), None);
+        let listed = Objects::parse(path).unwrap();
+        assert_eq!(listed.key, b"B\0");
+        assert_eq!((listed.session, listed.number), (0x1f, FOLDER + 1));
+        assert!(Objects::parse(objects.sign(7)).is_none());
         assert_eq!(Object::decode(&object.encode()).unwrap(), object);
         assert!(Object::decode(&object.encode()[1..]).is_err());
     }

@@ -1,14 +1,14 @@
 //! Reads of a volume as of a revision.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use rustix::io::Errno;
 
 use super::client::EtcdClient;
+use super::listing::Listing;
 use super::moments::Moment;
 use super::objects::Object;
 use super::shared::Shared;
@@ -34,6 +34,10 @@ pub(super) struct Reads<'a> {
     pub(super) at: Moment,
     /// The revisions of the last changes of keys that were read; 0 of those without values.
     pub(super) seen: RefCell<BTreeMap<(Space, Vec<u8>), i64>>,
+    /// The deadline of the operation; `None` if it may last longer than a call.
+    deadline: Option<Deadline>,
+    /// The objects that are there, if somebody has asked.
+    listing: OnceCell<Listing>,
 }
 
 impl<'a> Reads<'a> {
@@ -42,7 +46,21 @@ impl<'a> Reads<'a> {
             store,
             at,
             seen: RefCell::default(),
+            deadline: None,
+            listing: OnceCell::new(),
         }
+    }
+
+    /// The same for an operation with a deadline.
+    pub(super) fn until(mut self, deadline: Deadline) -> Reads<'a> {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The deadline of a call that begins now.
+    pub(super) fn deadline(&self) -> Deadline {
+        let of_call = || self.store.base.cluster.deadline();
+        self.deadline.unwrap_or_else(of_call)
     }
 
     pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
@@ -76,13 +94,47 @@ impl<'a> Reads<'a> {
             .collect()
     }
 
-    /// The blocks of keys, of which the metadata were read.
-    fn blocks(&self, keys: &[Vec<u8>], found: &[Option<KeyValue>]) -> Result<Vec<Option<Bytes>>> {
-        let objects = &self.store.objects;
-        if objects.identity().is_none() && found.iter().any(Option::is_some) {
+    /// The damage of blocks whose objects are missing, in the order of the keys.
+    pub(super) fn lost(&self, space: Space, keys: &[Vec<u8>]) -> Result<Vec<Option<Error>>> {
+        if space == Space::Meta {
+            return Ok(vec![None; keys.len()]);
+        }
+        let found = self.stored(space, keys, false)?;
+        self.find_identity_for(&found)?;
+        let object = |(key, found): (&Vec<u8>, Option<KeyValue>)| {
+            // What cannot be read names nothing, as others find out.
+            let object = Object::decode(&found?.value).ok()?;
+            Some((self.store.objects.path(key, &object).ok()?, object))
+        };
+        let objects: Vec<_> = keys.iter().zip(found).map(object).collect();
+        let listing = match self.listing.get() {
+            Some(listing) => listing,
+            None => {
+                let listing = Listing::make(self.store)?;
+                self.listing.get_or_init(|| listing)
+            }
+        };
+        let lost = listing.missing(self.store, &objects)?;
+        // Others did not know that this still reads them.
+        if lost.iter().any(Option::is_some) && self.store.has_lapsed() {
+            return Err(Error::outdated());
+        }
+        Ok(lost)
+    }
+
+    /// Finds out where the objects are, if there are blocks.
+    fn find_identity_for(&self, found: &[Option<KeyValue>]) -> Result<()> {
+        if self.store.objects.identity().is_none() && found.iter().any(Option::is_some) {
             // The first block was written after the store was opened.
             self.store.find_identity()?;
         }
+        Ok(())
+    }
+
+    /// The blocks of keys, of which the metadata were read.
+    fn blocks(&self, keys: &[Vec<u8>], found: &[Option<KeyValue>]) -> Result<Vec<Option<Bytes>>> {
+        let objects = &self.store.objects;
+        self.find_identity_for(found)?;
         let block = async |(key, found): (&Vec<u8>, &Option<KeyValue>)| match found {
             Some(found) => {
                 let object = Object::decode(&found.value)?;
@@ -92,12 +144,10 @@ impl<'a> Reads<'a> {
         };
         let reads: Vec<_> = keys.iter().zip(found).map(block).collect();
         let all = stream::iter(reads).buffered(AT_ONCE).try_collect();
-        let deadline = self.store.base.cluster.deadline();
+        let deadline = self.deadline();
         match self.store.with_objects(deadline, all) {
             // Others did not know that this still reads it.
-            Err(error) if error.errno() == Errno::IO && self.store.has_lapsed() => {
-                Err(Error::outdated())
-            }
+            Err(error) if error.is_damage() && self.store.has_lapsed() => Err(Error::outdated()),
             read => read,
         }
     }
@@ -110,7 +160,7 @@ impl<'a> Reads<'a> {
         keys_only: bool,
     ) -> Result<Vec<Option<KeyValue>>> {
         self.store.check_process()?;
-        let deadline = self.store.base.cluster.deadline();
+        let deadline = self.deadline();
         let mut all = Vec::with_capacity(keys.len());
         for keys in keys.chunks(OPERATIONS) {
             let ranges: Vec<RangeRequest> = { keys.iter() }
@@ -202,7 +252,7 @@ impl<'a> Reads<'a> {
             keys_only: scan.keys_only,
             ..RangeRequest::default()
         };
-        let deadline = store.base.cluster.deadline();
+        let deadline = self.deadline();
         let found = store
             .base
             .cluster

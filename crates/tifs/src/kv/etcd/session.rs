@@ -5,7 +5,13 @@
 //! whenever it arrives, and no clocks are compared.
 //!
 //! A second key has the last session, whose lease may have ended. A mount that finds itself there
-//! goes on with a new lease: nobody else had the volume meanwhile.
+//! goes on with a new lease: nobody else had the volume meanwhile. A session that was given up
+//! leaves zero there.
+//!
+//! Whoever takes a session ends that of a mount which sleeps past its lease, and the mount cannot
+//! go on: an object that it wrote and has not named yet may have been deleted as one that nothing
+//! names. So work that need not be done takes a session only if the last one was given up
+//! ([`Claim`]).
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,6 +32,9 @@ use crate::kv::remote::holder::Holder;
 use crate::kv::remote::keys::Keys;
 use crate::kv::remote::session::{Owner, decode, encode, taken_over};
 
+/// The last session, if it was given up. No session has this number.
+const GIVEN_UP: u64 = 0;
+
 /// The keys of sessions, as they are now.
 struct Found {
     /// The session, with its key's revision and lease.
@@ -33,6 +42,15 @@ struct Found {
     /// The last session, and the revision of its key.
     last: (u64, i64),
     revision: i64,
+}
+
+/// The sessions that a new one may replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Any whose lease or process has ended.
+    Ended,
+    /// Only one that was given up, or whose process has ended.
+    GivenUp,
 }
 
 /// The right of this process to write a volume.
@@ -60,8 +78,8 @@ impl Session {
     /// Takes a volume for this process. Returns the revision of that, too.
     ///
     /// # Errors
-    /// `EBUSY` if another one has it, and says which. Those of the cluster.
-    pub(super) fn take(base: &Base) -> Result<(Session, i64)> {
+    /// `EBUSY` if another one has it, and says which, or if it may go on. Those of the cluster.
+    pub(super) fn take(base: &Base, claim: Claim) -> Result<(Session, i64)> {
         let (cluster, keys, lease) = (&base.cluster, &base.keys, base.url.lease);
         let session = Session {
             owner: Owner::current(),
@@ -86,6 +104,10 @@ impl Session {
                     client.time_to_live(key.lease).await
                 })?;
                 return Err(other.holder().in_use(rest.ttl.max(1).cast_unsigned()));
+            }
+            if claim == Claim::GivenUp && found.session.is_none() && found.last.0 != GIVEN_UP {
+                let what = "the last mount did not give the volume up, and may go on";
+                return Err(Error::new(Errno::BUSY, what));
             }
             if session.store(cluster, keys, &found, &mut present, deadline)? {
                 break;
@@ -276,12 +298,26 @@ impl Session {
             key: key.clone(),
             prev_kv: false,
         };
+        let given_up = Request::Put(PutRequest {
+            key: base.keys.last_session(),
+            value: GIVEN_UP.to_be_bytes().to_vec().into(),
+            ..PutRequest::default()
+        });
         // If the key is another one, it is not this process's.
-        base.change_if(
-            vec![Compare::unchanged(key, self.fence())],
-            vec![Request::Delete(request)],
+        let is_removed = base.change_if(
+            vec![Compare::unchanged(key.clone(), self.fence())],
+            vec![Request::Delete(request), given_up.clone()],
             deadline,
         )?;
+        if !is_removed {
+            // It may have gone with the lease.
+            let found = look(&base.cluster, &base.keys, deadline)?;
+            if found.session.is_none() && found.last.0 == self.owner.id {
+                let last = Compare::unchanged(base.keys.last_session(), found.last.1);
+                let none = Compare::unchanged(key, 0);
+                base.change_if(vec![none, last], vec![given_up], deadline)?;
+            }
+        }
         self.is_given_up.store(true, Ordering::Relaxed);
         let lease = present.lease;
         // It runs out by itself.
@@ -321,7 +357,7 @@ fn look(cluster: &Cluster, keys: &Keys, deadline: Deadline) -> Result<Found> {
     })?;
     let mut found = Found {
         session: None,
-        last: (0, 0),
+        last: (GIVEN_UP, 0),
         revision: answer.revision(),
     };
     for pair in answer.into_pairs() {

@@ -22,6 +22,9 @@ use crate::kv::remote::{self, Room};
 /// deletions, and for revisions that are not compacted yet.
 const FULL: u64 = 85;
 
+/// The part of what is kept that may be written before etcd is asked again, as a divisor.
+const AT_ONCE: u64 = 4;
+
 /// The parts that transactions and threads share.
 pub(super) struct Shared {
     pub(super) base: Base,
@@ -53,10 +56,15 @@ impl Shared {
     /// The present. All that this process has committed is there. If other processes write, that of
     /// the cluster.
     pub(super) fn now(&self) -> Result<Moment> {
+        self.now_until(self.base.cluster.deadline())
+    }
+
+    /// The same, if it is known at the deadline.
+    pub(super) fn now_until(&self, deadline: Deadline) -> Result<Moment> {
         match &self.session {
             Some(session) => {
                 if !session.lasts() {
-                    session.renew(&self.base, self.base.cluster.deadline())?;
+                    session.renew(&self.base, deadline)?;
                 } else if self.base.cluster.is_silent() {
                     // A caller that finds out now has sent no commit, whose fate would be unknown.
                     self.base.ask()?;
@@ -81,18 +89,32 @@ impl Shared {
         self.began.cast_unsigned()
     }
 
-    /// The result of an operation of the object store, if it is there at the deadline.
+    /// The result of an operation of the object store, if it is there at the deadline. Others wait
+    /// less after one that waited its time.
     pub(super) fn with_objects<T>(
         &self,
         deadline: Deadline,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        let at_most = deadline.rest().min(self.objects.patience.get());
-        let done = self.base.cluster.within(at_most, work);
+        let (objects, cluster) = (&self.objects, &self.base.cluster);
+        let at_most = deadline.rest().min(objects.patience.get());
+        let done = cluster.within(at_most, work);
         done.unwrap_or_else(|| {
-            self.objects.patience.ended();
-            Err(self.objects.out_of_reach())
+            if objects.patience.ended(at_most) {
+                cluster.spawn(objects.probe());
+            }
+            Err(objects.out_of_reach())
         })
+    }
+
+    /// The same for work that may take long, such as a list or many deletions: it waits the whole
+    /// time, and others wait as long as before.
+    pub(super) fn with_objects_behind<T>(
+        &self,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let done = { &self.base.cluster }.within(self.objects.patience.whole(), work);
+        done.unwrap_or_else(|| Err(self.objects.out_of_reach()))
     }
 
     /// The room of the volume in the quota of etcd.
@@ -107,12 +129,19 @@ impl Shared {
         })
     }
 
-    /// Whether this process was taken for one that does not read any more, so that the revisions
-    /// that it reads may be gone.
+    /// Bytes that may be written before etcd is asked for its room again.
+    pub(super) fn room_at_once(&self) -> u64 {
+        self.base.url.room / 100 * (100 - FULL) / AT_ONCE
+    }
+
+    /// Whether this process was taken for one that does not read any more, so that what it reads
+    /// may be gone.
     pub(super) fn has_lapsed(&self) -> bool {
-        self.reader
-            .as_ref()
-            .is_some_and(|reader| reader.has_lapsed())
+        self.reader.as_ref().is_some_and(|reader| {
+            // The thread that renews may still sleep, as this machine has.
+            let _ = reader.renew(&self.base);
+            reader.has_lapsed()
+        })
     }
 
     /// # Errors
@@ -149,7 +178,7 @@ impl Shared {
     /// Gives the volume a number, if it has none, before its first block is written.
     pub(super) fn identify(&self, deadline: Deadline) -> Result<()> {
         while self.objects.identity().is_none() {
-            let identity = fastrand::u64(..);
+            let identity = self.objects.new_identity;
             // ORDER: the object store has the sign before the volume has the number.
             self.with_objects(deadline, self.objects.write_sign(identity))?;
             let put = PutRequest {
@@ -161,13 +190,15 @@ impl Shared {
                 Compare::unchanged(self.base.keys.identity(), 0),
                 Compare::unchanged(self.base.keys.session(), self.session()?.fence()),
             ];
-            if !self
+            if self
                 .base
                 .change_if(conditions, vec![Request::Put(put)], deadline)?
             {
-                // An attempt without an answer, or another session.
-                self.session()?.find_fence(&self.base, deadline)?;
+                self.objects.identify(identity);
+                return Ok(());
             }
+            // An attempt without an answer, or another session.
+            self.session()?.find_fence(&self.base, deadline)?;
             self.find_identity()?;
         }
         Ok(())

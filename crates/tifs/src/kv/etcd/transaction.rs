@@ -72,7 +72,8 @@ impl Transaction for EtcdTransaction<'_> {
         store.check_process()?;
         let known = self.known()?;
         // ORDER: blocks are durable before the commit that names them.
-        let blocks = self.write_blocks(store.base.cluster.deadline())?;
+        let deadline = self.reads.deadline();
+        let blocks = self.write_blocks(deadline)?;
         let new: Vec<Path> = { blocks.iter() }
             .map(|(key, object)| store.objects.path(key, object))
             .collect::<Result<_>>()?;
@@ -81,7 +82,7 @@ impl Transaction for EtcdTransaction<'_> {
             operations: self.operations(&blocks),
             at: self.reads.at.revision,
         };
-        let committed = commit(store, &self.slot, prepared);
+        let committed = commit(store, &self.slot, prepared, deadline);
         match &committed {
             // It may have happened.
             Ok(Commit::Committed | Commit::Undetermined) => {}

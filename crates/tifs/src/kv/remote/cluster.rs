@@ -16,9 +16,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::patience::Patience;
+use super::patience::{Budget, Patience};
 use crate::error::{Error, Result};
-use crate::kv::RemoteUrl;
+use crate::kv::{Commit, RemoteUrl};
 
 /// The first and the longest wait between two attempts.
 const WAITS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_secs(1));
@@ -102,11 +102,7 @@ impl<C: Client> Cluster<C> {
             .enable_all()
             .build()
             .map_err(|e| Error::new(Errno::AGAIN, format!("threads of the network: {e}")))?;
-        let connected = runtime.block_on(async {
-            timeout(url.timeout, connected(url))
-                .await
-                .unwrap_or(Err(None))
-        });
+        let connected = runtime.block_on(connected(url));
         let (client, connections) = connected.map_err(|error| {
             let reason = match error {
                 Some(error) if !C::passes(&error) => {
@@ -146,6 +142,25 @@ impl<C: Client> Cluster<C> {
     /// The deadline of an operation that is worth the whole time, even after a silence.
     pub(in crate::kv) fn far_deadline(&self) -> Deadline {
         Deadline(Instant::now() + self.patience.whole())
+    }
+
+    /// The deadline of an attempt at an operation to begin.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` if earlier attempts have used its time up.
+    pub(in crate::kv) fn deadline_to_begin(&self, budget: &Budget) -> Result<Deadline> {
+        match budget.end().map(Deadline) {
+            None => Ok(self.deadline()),
+            Some(end) if end.rest().is_zero() => {
+                Err(self.out_of_reach("each attempt was disturbed"))
+            }
+            Some(end) => Ok(end),
+        }
+    }
+
+    /// The deadline of an operation whose first attempt has begun.
+    pub(in crate::kv) fn deadline_within(&self, budget: &Budget) -> Deadline {
+        Deadline(budget.begin(self.patience.get()))
     }
 
     /// Whether an operation came to its deadline, and none was answered since.
@@ -229,7 +244,7 @@ impl<C: Client> Cluster<C> {
             let what = "a forked child cannot use the connection of its parent to the cluster";
             return Err(Error::new(Errno::IO, what));
         }
-        let mut wait = WAITS.0;
+        let (began, mut wait) = (Instant::now(), WAITS.0);
         loop {
             // Some time is left for another connection.
             let at_most = (deadline.rest() / 2).min(C::ATTEMPT);
@@ -250,7 +265,8 @@ impl<C: Client> Cluster<C> {
                 }
             };
             if deadline.rest() <= wait {
-                self.patience.ended();
+                // The thread that renews the lease finds out when there are answers again.
+                self.patience.ended(began.elapsed());
                 return Err(self.out_of_reach(&failure));
             }
             self.pause(wait);
@@ -266,6 +282,13 @@ impl<C: Client> Cluster<C> {
     ) -> Option<T> {
         self.runtime
             .block_on(async { timeout(at_most, future).await.ok() })
+    }
+
+    /// Runs a future beside, until it or the connection ends.
+    #[cfg(feature = "etcd")]
+    pub(in crate::kv) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        // Nobody waits for it.
+        drop(self.runtime.spawn(future));
     }
 
     /// The result of a future, if it is there at the deadline.
@@ -289,6 +312,18 @@ impl<C: Client> Cluster<C> {
     ) -> Result<MutexGuard<'m, T>> {
         let locked = mutex.try_lock_for(deadline.rest());
         locked.ok_or_else(|| self.out_of_reach("another call waits, too"))
+    }
+
+    /// The result of a commit that had no answer and has done nothing: the operation may try again
+    /// if it has time left.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` at the deadline.
+    pub(in crate::kv) fn unanswered(&self, deadline: Deadline) -> Result<Commit> {
+        match deadline.rest().is_zero() {
+            true => Err(self.out_of_reach("no answer to a commit")),
+            false => Ok(Commit::Conflict),
+        }
     }
 
     /// Waits before an attempt at a transaction that others may have disturbed.
@@ -331,15 +366,93 @@ impl<C: Client> Cluster<C> {
     }
 }
 
-/// The first connection that succeeds, one to each host, and the attempts.
+/// The first connection that succeeds, one to each host, and the attempts. A host that does not
+/// answer leaves time for the next ones.
 async fn connected<C: Client>(url: &RemoteUrl) -> Result<(C, usize), Option<C::Error>> {
+    let deadline = Deadline(Instant::now() + url.timeout);
     let mut reason = None;
     for attempt in 0..url.endpoints.len() {
-        match C::connect(url, attempt).await {
-            Ok(client) => return Ok((client, attempt + 1)),
-            Err(error) if !C::passes(&error) => return Err(Some(error)),
-            Err(error) => reason = Some(error),
+        let hosts = u32::try_from(url.endpoints.len() - attempt).unwrap_or(u32::MAX);
+        let at_most = match hosts {
+            1 => deadline.rest(),
+            hosts => (deadline.rest() / hosts).min(C::ATTEMPT),
+        };
+        match timeout(at_most, C::connect(url, attempt)).await {
+            Ok(Ok(client)) => return Ok((client, attempt + 1)),
+            Ok(Err(error)) if !C::passes(&error) => return Err(Some(error)),
+            Ok(Err(error)) => reason = Some(error),
+            Err(_) => {}
         }
     }
     Err(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "these are tests")]
+
+    use super::*;
+
+    /// A client of a cluster whose first member accepts connections and never answers.
+    #[derive(Clone)]
+    struct SecondAnswers;
+
+    impl Client for SecondAnswers {
+        const ATTEMPT: Duration = Duration::from_secs(4);
+
+        type Error = String;
+
+        async fn connect(_url: &RemoteUrl, attempt: usize) -> Result<Self, String> {
+            match attempt {
+                0 => std::future::pending().await,
+                _ => Ok(SecondAnswers),
+            }
+        }
+
+        fn passes(_error: &String) -> bool {
+            true
+        }
+
+        fn is_lost(_error: &String) -> bool {
+            false
+        }
+
+        fn text(error: &String) -> String {
+            error.clone()
+        }
+
+        fn translated(error: &String, _place: &str) -> Error {
+            Error::new(Errno::IO, error.clone())
+        }
+    }
+
+    #[test]
+    fn a_first_member_that_is_silent_leaves_time_for_the_second() {
+        let url = RemoteUrl::parse("tikv://a:1,b:1/v?timeout=2s").unwrap();
+        Cluster::<SecondAnswers>::connect(&url).unwrap();
+        let alone = RemoteUrl::parse("tikv://a:1/v?timeout=1s").unwrap();
+        let error = Cluster::<SecondAnswers>::connect(&alone).err().unwrap();
+        assert!(error.to_string().contains("no answer"), "{error}");
+    }
+
+    #[test]
+    fn an_operation_has_one_deadline_for_all_its_attempts() {
+        let url = RemoteUrl::parse("tikv://a:1,b:1/v?timeout=1s").unwrap();
+        let cluster = Cluster::<SecondAnswers>::connect(&url).unwrap();
+        let budget = Budget::default();
+        cluster.deadline_to_begin(&budget).unwrap();
+        let first = cluster.deadline_within(&budget);
+        assert_eq!(cluster.unanswered(first).unwrap(), Commit::Conflict);
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(cluster.deadline_within(&budget).rest() < Duration::from_millis(600));
+        std::thread::sleep(first.rest());
+        for over in [
+            cluster.unanswered(first).err(),
+            cluster.deadline_to_begin(&budget).err(),
+        ] {
+            let over = over.unwrap();
+            assert_eq!(over.errno(), Errno::TIMEDOUT);
+            assert!(over.is_failure(), "{over}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::kv::Space;
 /// | `d` key | that of the key in [`Space::Data`] |
 /// | `s` | the session: the process that may write the volume |
 /// | `s` number | the last [transaction of a slot](super::slots) |
-/// | `e` | on etcd: the last session, also when its lease has run out |
+/// | `e` | on etcd: the last session, also when its lease has run out; 0 if it was given up |
 /// | `n` | on etcd: the volume is not complete yet |
 /// | `i` | on etcd: the number that the paths of the volume's objects have |
 ///

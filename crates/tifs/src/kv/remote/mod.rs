@@ -10,7 +10,7 @@
 //! | `holder`, `process` | the process that has a volume; whether a process has ended |
 //! | `session` | the records of sessions, and messages on them |
 //! | `cluster` | the connection: threads, repeated calls, deadlines |
-//! | `patience` | waits for services that may be out of reach |
+//! | `patience` | the time that operations may take |
 //! | `keys` | the keys of a volume |
 //! | `slots` | the marks by which the fate of a commit is found |
 //! | `writes` | the writes of a transaction on top of pages |
@@ -24,7 +24,6 @@ pub(super) mod holder;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod keys;
 mod making;
-#[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod patience;
 #[cfg(any(feature = "etcd", feature = "tikv"))]
 pub(super) mod process;
@@ -47,6 +46,7 @@ use crate::error::Error;
 
 pub use self::holder::{AskHolder, Holder};
 pub use self::making::{begin_making, undo_making};
+pub use self::patience::Budget;
 pub use self::store::{RemoteKv, Room};
 
 /// The error of a change through a store that was opened for reading.

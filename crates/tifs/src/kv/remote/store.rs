@@ -45,13 +45,10 @@ pub trait RemoteKv: Kv {
         Ok(None)
     }
 
-    /// Removes objects that nothing names, and returns their number. Only for the process that may
-    /// write the volume.
-    ///
-    /// # Errors
-    /// Those of the cluster.
-    fn collect(&self) -> Result<u64> {
-        Ok(0)
+    /// Bytes that may be written before the room is asked for again, `None` for as many as on a
+    /// disk.
+    fn room_at_once(&self) -> Option<u64> {
+        None
     }
 
     /// Ends the making of a volume, which is complete. Does nothing if it has ended already.

@@ -77,7 +77,7 @@ use super::remote::keys::Keys;
 use super::remote::slots::Slots;
 use super::remote::upkeep::{PARTS, SOON, Upkeep};
 use super::remote::{self, Holder, RemoteKv};
-use super::{Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
+use super::{Budget, Kv, Pair, Reader, RemoteUrl, Scan, Space, Transaction};
 use crate::error::Result;
 
 /// A volume's part of a cluster as a store. Dropping it gives the volume up, if the cluster
@@ -141,6 +141,7 @@ impl TikvKv {
             store: &self.shared,
             at: self.shared.now()?,
             is_long: false,
+            deadline: None,
         })
     }
 
@@ -195,13 +196,17 @@ impl Drop for TikvKv {
 
 impl Kv for TikvKv {
     fn begin(&self) -> Result<Box<dyn Transaction + '_>> {
+        self.begin_within(&Budget::default())
+    }
+
+    fn begin_within(&self, budget: &Budget) -> Result<Box<dyn Transaction + '_>> {
         let store = &*self.shared;
         if store.session.is_none() {
             return Err(remote::read_only());
         }
         // ORDER: before the start. Two transactions that run at the same time have two slots.
         let slot = store.slots.take()?;
-        let deadline = store.cluster.deadline();
+        let deadline = store.cluster.deadline_to_begin(budget)?;
         loop {
             let begun = store
                 .cluster
@@ -215,6 +220,7 @@ impl Kv for TikvKv {
                         store,
                         at,
                         is_long: false,
+                        deadline: Some(store.cluster.deadline_within(budget)),
                     },
                     begun,
                     slot,

@@ -34,13 +34,21 @@ pub(super) struct Reads<'a> {
     pub(super) at: Timestamp,
     /// It may last for hours.
     pub(super) is_long: bool,
+    /// The deadline of the operation; `None` if it may last longer than a call.
+    pub(super) deadline: Option<Deadline>,
 }
 
 impl Reads<'_> {
+    /// The deadline of a call that begins now.
+    pub(super) fn deadline(&self) -> Deadline {
+        let of_call = || self.store.cluster.deadline();
+        self.deadline.unwrap_or_else(of_call)
+    }
+
     pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         let key = self.store.keys.of(space, key);
         let cluster = &self.store.cluster;
-        let value = cluster.call(cluster.deadline(), async |client: TransactionClient| {
+        let value = cluster.call(self.deadline(), async |client: TransactionClient| {
             let mut snapshot = client.snapshot(self.at.clone(), options());
             snapshot.get(key.clone()).await
         })?;
@@ -52,7 +60,7 @@ impl Reads<'_> {
         if let [key] = keys {
             return Ok(vec![self.get(space, key)?]);
         }
-        let deadline = self.store.cluster.deadline();
+        let deadline = self.deadline();
         let mut found = BTreeMap::new();
         let rows = match space {
             Space::Data => LARGE_ROWS,
@@ -124,7 +132,7 @@ impl Reads<'_> {
         let (keys, cluster) = (&self.store.keys, &self.store.cluster);
         let from = keys.of(scan.space, &window.range.start);
         let to = keys.of(scan.space, &window.range.end);
-        let deadline = cluster.deadline();
+        let deadline = self.deadline();
         let mut pairs = loop {
             let rows = window.rows;
             let read = cluster.call(deadline, async |client: TransactionClient| {

@@ -66,13 +66,13 @@ impl Transaction for TikvTransaction<'_> {
         if self.pending.is_empty() {
             return Ok(Commit::Committed);
         }
+        let deadline = self.reads.deadline();
         let TikvTransaction {
             reads: Reads { store, at, .. },
             mut begun,
             slot,
             pending: Pending { writes, guards },
         } = *self;
-        let deadline = store.cluster.deadline();
         let committed = store.cluster.until(deadline, async {
             // The first key is the primary one, whose fate is that of the others.
             let mark = slot.mark.encode();
@@ -105,7 +105,7 @@ impl Transaction for TikvTransaction<'_> {
         match (fate(store, &slot, store.cluster.far_deadline()), refused) {
             (Fate::Committed, _) => Ok(Commit::Committed),
             (Fate::Nothing, Some(refused)) => Err(refused),
-            (Fate::Nothing, None) => Ok(Commit::Conflict),
+            (Fate::Nothing, None) => store.cluster.unanswered(deadline),
             // A refusal may be that of a repetition, after a first request without an answer.
             (Fate::Unknown, _) => Ok(Commit::Undetermined),
         }

@@ -32,9 +32,6 @@ use crate::volume::state::found_room::take;
 use crate::volume::state::options::HostSpace;
 use crate::volume::state::volume::Volume;
 
-/// The device is asked again after so many bytes.
-const ASK_EACH: u64 = 16 << 20;
-
 /// Bytes that an operation may write besides its data: keys, attributes, the log's frames.
 const OVERHEAD: u64 = 4 << 10;
 
@@ -106,7 +103,8 @@ impl Volume {
             return Ok(());
         }
         let rest = self.found(HostSpace::for_files, bytes)?;
-        self.room.bytes.store(rest.min(ASK_EACH), Ordering::Relaxed);
+        let rest = rest.min(self.options.ask_each);
+        self.room.bytes.store(rest, Ordering::Relaxed);
         Ok(())
     }
 
@@ -188,7 +186,7 @@ impl Volume {
             let full = match self.found(HostSpace::for_replacing, bytes) {
                 Err(full) if full.errno() == Errno::NOSPC => full,
                 found => {
-                    let rest = found?.min(ASK_EACH_REPLACING);
+                    let rest = found?.min(ASK_EACH_REPLACING.min(self.options.ask_each));
                     self.room.replacing.store(rest, Ordering::Relaxed);
                     return Ok(());
                 }
@@ -447,7 +445,7 @@ mod tests {
         let made = volume.make_node(&CALLER, ROOT, b"f", 0o100_644, 0, 0);
         let file = made.unwrap().number;
         let context = WriteContext::default();
-        let blocks = 2 * ASK_EACH / BLOCK;
+        let blocks = 2 * VolumeOptions::default().ask_each / BLOCK;
         for block in 0..blocks {
             let content = vec![1; BLOCK as usize];
             volume

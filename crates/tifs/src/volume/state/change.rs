@@ -33,7 +33,7 @@ impl Volume {
     ///
     /// # Errors
     /// Those of the operation; `EROFS`, also in a forked child; `EAGAIN` if it conflicted too
-    /// often.
+    /// often; `ETIMEDOUT` if a cluster used its time up.
     pub(in crate::volume) fn change<T>(
         &self,
         operation: impl Fn(&mut Change<'_>) -> Result<T>,
@@ -42,9 +42,9 @@ impl Volume {
             return Err(Errno::ROFS.into());
         }
         self.locks.check_not_inherited()?;
-        until_committed(|| {
+        until_committed(|budget| {
             let mut change = Change {
-                transaction: self.kv.begin()?,
+                transaction: self.kv.begin_within(budget)?,
                 usage: UsageChange::default(),
                 now: self.now(),
                 inodes: Vec::new(),

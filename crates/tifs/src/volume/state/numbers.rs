@@ -38,8 +38,8 @@ impl Numbers {
 
 fn lease(kv: &dyn Kv) -> Result<Leased> {
     let key = Key::NextInode.encode();
-    until_committed(|| {
-        let mut transaction = kv.begin()?;
+    until_committed(|budget| {
+        let mut transaction = kv.begin_within(budget)?;
         let next = match transaction.get(Space::Meta, &key)? {
             Some(next) => inode_number_of(&next)?.0,
             None => InodeNumber::ROOT.0 + 1,

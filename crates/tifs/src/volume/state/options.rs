@@ -42,6 +42,9 @@ pub struct VolumeOptions {
     pub read_only: bool,
     /// Returns the space of the device.
     pub host_space: Arc<dyn Fn() -> Result<HostSpace> + Send + Sync>,
+    /// The space is asked for again after so many bytes: at most a part of what is kept, also of
+    /// what nobody else may fill meanwhile.
+    pub ask_each: u64,
     /// Returns the present directory of the store, for statistics.
     pub directory: Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>,
 }
@@ -59,6 +62,7 @@ impl Default for VolumeOptions {
                     available: 1 << 40,
                 })
             }),
+            ask_each: 16 << 20,
             directory: Arc::new(|| None),
         }
     }

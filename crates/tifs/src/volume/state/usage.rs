@@ -92,8 +92,8 @@ impl UsageCounter {
 }
 
 fn remove_stored(kv: &dyn Kv) -> Result<()> {
-    until_committed(|| {
-        let mut transaction = kv.begin()?;
+    until_committed(|budget| {
+        let mut transaction = kv.begin_within(budget)?;
         transaction.delete(Space::Meta, &Key::Usage.encode())?;
         Ok((transaction.commit()? == Commit::Committed).then_some(()))
     })

@@ -53,6 +53,14 @@ impl Ended {
         );
     }
 
+    /// It ended with a status, and its output has all of `parts`.
+    #[track_caller]
+    pub fn ended_with(&self, status: i32, parts: &[&str]) {
+        let is_complete = parts.iter().all(|part| self.out.contains(part));
+        let is_right = self.status == Some(status) && is_complete;
+        assert!(is_right, "{parts:?}: {self:?}");
+    }
+
     /// It succeeded.
     #[track_caller]
     pub fn succeeded(&self) {

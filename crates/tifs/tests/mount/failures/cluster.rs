@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tifs::kv::{RemoteUrl, connect_to_ask};
 use titan_server::{Node, NodeOptions};
 use titan_testkit::requirement;
 use titan_testkit::setup::eventually;
@@ -172,6 +173,29 @@ fn a_mount_that_was_killed_within_commits_leaves_no_lock_that_lasts() {
             volume.mount();
             fs::remove_file(&file).unwrap();
         }
+        volume.unmount();
+        volume.check();
+    });
+}
+
+#[test]
+fn commands_end_in_time_and_leave_a_stopped_mount_its_volume() {
+    with("?lease=1s&timeout=3s", |node, volume| {
+        write_durably(&volume.join("f"), b"first").unwrap();
+        let url = node.url("?timeout=3s");
+        let ask = connect_to_ask(&RemoteUrl::parse(&url).unwrap()).unwrap();
+        let stopped = Pid::from_raw(volume.process().cast_signed()).unwrap();
+        kill_process(stopped, Signal::STOP).unwrap();
+        eventually("the lease ends", || ask().unwrap().is_none());
+        let checked = tifs(["fsck", &url]);
+        let says = "does not answer: what its programs wrote last";
+        assert!(
+            checked.status == 0 && checked.said.contains(says),
+            "{checked:?}"
+        );
+        tifs(["mkfs", &url]).failed_with(&["has a volume files already"]);
+        kill_process(stopped, Signal::CONT).unwrap();
+        write_durably(&volume.join("g"), b"second").unwrap();
         volume.unmount();
         volume.check();
     });

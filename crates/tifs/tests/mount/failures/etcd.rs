@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::fs::{XattrFlags, fsetxattr};
 use rustix::process::{Pid, Signal, kill_process};
+use tifs::kv::{RemoteUrl, connect_to_ask};
 use tifs_testkit::etcd::Etcd;
 use titan_testkit::requirement;
 use titan_testkit::setup::eventually;
@@ -22,11 +24,21 @@ const ROUNDS: &str = "TIFS_TEST_ROUNDS";
 /// A new volume on a new cluster, mounted in a namespace of the test. Where this machine cannot,
 /// the test says so and passes.
 fn with(parameters: &str, test: impl FnOnce(&mut Etcd, &mut Volume)) {
+    on(3, &[], parameters, test);
+}
+
+/// The same with so many members, and options of theirs.
+fn on(
+    members: usize,
+    options: &[&str],
+    parameters: &str,
+    test: impl FnOnce(&mut Etcd, &mut Volume),
+) {
     let device = File::options().read(true).write(true).open("/dev/fuse");
     if !enter() || requirement::met("mounts: /dev/fuse", device).is_none() {
         return;
     }
-    let Some(mut etcd) = Etcd::start(3, &[]) else {
+    let Some(mut etcd) = Etcd::start(members, options) else {
         return;
     };
     let url = etcd.url("files", parameters);
@@ -66,6 +78,77 @@ fn a_mount_that_was_stopped_past_its_lease_never_writes_again() {
 }
 
 #[test]
+fn commands_end_in_time_and_leave_a_stopped_mount_its_volume() {
+    with("lease=2s&timeout=3s", |etcd, volume| {
+        write_durably(&volume.join("f"), b"first").unwrap();
+        let url = etcd.url("files", "timeout=3s");
+        let ask = connect_to_ask(&RemoteUrl::parse(&url).unwrap()).unwrap();
+        signal(volume, Signal::STOP);
+        eventually("the lease ends", || ask().unwrap().is_none());
+        let dump = volume.home().join("dump");
+        for arguments in [
+            vec!["fsck", &url],
+            vec!["dump", &url, dump.to_str().unwrap()],
+        ] {
+            let done = tifs(&arguments);
+            let says = "does not answer: what its programs wrote last";
+            assert!(done.status == 0 && done.said.contains(says), "{done:?}");
+        }
+        tifs(["mkfs", &url]).failed_with(&["has a volume files already"]);
+        tifs(["load", &url, dump.to_str().unwrap()]).failed_with(&["has a volume files already"]);
+        signal(volume, Signal::CONT);
+        write_durably(&volume.join("g"), &vec![7; 1 << 20]).unwrap();
+        volume.unmount();
+        volume.check();
+    });
+}
+
+#[test]
+fn files_can_be_deleted_when_etcd_is_full() {
+    let quota = (32 << 20).to_string();
+    on(
+        1,
+        &["--quota-backend-bytes", &quota],
+        "room=32MiB",
+        |_, volume| {
+            let path = |number: u32| volume.join(format!("f{number}"));
+            let make = |number: u32| {
+                let file = File::create(path(number))?;
+                let value = vec![number as u8; 60_000];
+                fsetxattr(&file, "user.v", &value, XattrFlags::empty())?;
+                std::io::Result::Ok(())
+            };
+            let (number, full) = (0..)
+                .find_map(|number| Some((number, make(number).err()?)))
+                .unwrap();
+            assert_eq!(full.kind(), ErrorKind::StorageFull, "{full}");
+            for number in 0..number {
+                fs::remove_file(path(number)).unwrap();
+            }
+            eventually("there is room again", || make(number + 1).is_ok());
+            volume.unmount();
+            volume.check();
+        },
+    );
+}
+
+#[test]
+fn blocks_within_the_mount_point_are_refused() {
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    if !enter() || requirement::met("mounts: /dev/fuse", device).is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mountpoint = dir.path().join("mount");
+    fs::create_dir(&mountpoint).unwrap();
+    for blocks in [mountpoint.join("blocks/of"), dir.path().to_owned()] {
+        let url = format!("etcd://127.0.0.1:1/v?blocks=file://{}", blocks.display());
+        let refused = tifs(["mount", &url, mountpoint.to_str().unwrap()]);
+        refused.failed_with(&["the blocks ", "must not be inside one another"]);
+    }
+}
+
+#[test]
 fn an_object_store_that_is_gone_is_an_error_and_the_mount_goes_on() {
     with("timeout=2s", |etcd, volume| {
         let large = vec![7; 1 << 20];
@@ -83,7 +166,10 @@ fn an_object_store_that_is_gone_is_an_error_and_the_mount_goes_on() {
         for name in ["before", "after"] {
             assert_eq!(fs::read(volume.join(name)).unwrap(), large);
         }
-        let unmounted = tifs(["umount", volume.store().to_str().unwrap()]);
+        // Its place is enough, with the members in any order.
+        let members = etcd.endpoints();
+        let other: Vec<&str> = members.rsplit(',').collect();
+        let unmounted = tifs(["umount", &format!("etcd://{}/files", other.join(","))]);
         assert_eq!(unmounted.status, 0, "{unmounted:?}");
         volume.wait();
         volume.check();

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
 mod objects;
+mod servers;
+mod silence;
 
 use rustix::io::Errno;
 use tifs_testkit::etcd::Etcd;
@@ -12,9 +14,12 @@ use titan_testkit::setup::eventually;
 use super::client::EtcdClient;
 use super::wire::{Compare, PutRequest, Request};
 use super::*;
+use crate::file_system::{Caller, Existing, FileSystem};
 use crate::kv::Commit;
 use crate::kv::remote::slots::Fate;
 use crate::kv::remote::tests::{put, take_over};
+use crate::schema::{InodeNumber, Key, with_format};
+use crate::volume::{Volume, VolumeOptions};
 
 fn put_in(store: &EtcdKv, space: Space, key: &[u8], value: &[u8]) -> Result<Commit> {
     let mut transaction = store.begin()?;
@@ -91,6 +96,54 @@ fn a_process_that_was_stopped_goes_on_if_nobody_took_over() {
     assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
     assert!(store.holder().unwrap().is_some());
     store.close().unwrap();
+}
+
+#[test]
+fn a_check_takes_nothing_from_a_process_that_was_stopped() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let url = url(&etcd, "lease=1s");
+    let store = without_upkeep(&url);
+    assert_eq!(put(&store, b"k", b"v").unwrap(), Commit::Committed);
+    eventually("the lease ends", || store.holder().unwrap().is_none());
+    assert_eq!(collect(&url).unwrap(), None);
+    assert_eq!(put(&store, b"k", b"w").unwrap(), Commit::Committed);
+    eventually("the lease ends", || store.holder().unwrap().is_none());
+    // Also one whose key went with the lease gives the volume up.
+    store.close().unwrap();
+    assert_eq!(collect(&url).unwrap(), Some(0));
+    assert_eq!(collect(&url).unwrap(), Some(0));
+}
+
+#[test]
+fn a_file_with_more_attributes_than_a_transaction_takes_is_deleted() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = Arc::new(EtcdKv::open(&url(&etcd, "")).unwrap());
+    Volume::make(&*store, &VolumeOptions::default()).unwrap();
+    let volume = Volume::open(Arc::clone(&store) as _, VolumeOptions::default()).unwrap();
+    let (caller, root) = (Caller { uid: 0, gid: 0 }, InodeNumber::ROOT);
+    let file = { volume.make_node(&caller, root, b"f", 0o100644, 0, 0) }.unwrap();
+    let any = Existing::Any;
+    { volume.set_extended_attribute(file.number, b"user.first", b"v", any) }.unwrap();
+    for hundreds in 0..40u16 {
+        let mut transaction = store.begin().unwrap();
+        for number in 0..100 {
+            let name = format!("user.{}", hundreds * 100 + number);
+            let key = Key::Attribute(file.number, name.as_bytes()).encode();
+            { transaction.put(Space::Meta, &key, &with_format(b"v")) }.unwrap();
+        }
+        assert_eq!(transaction.commit().unwrap(), Commit::Committed);
+    }
+    volume.forget(file.number, 1);
+    volume.unlink(root, b"f").unwrap();
+    volume.reclaim_all().unwrap();
+    let prefix = Key::Attribute(file.number, b"").encode();
+    let left = store.scan(&Scan::prefix(Space::Meta, &prefix)).unwrap();
+    assert!(left.is_empty(), "{} are left", left.len());
+    volume.close().unwrap();
 }
 
 #[test]

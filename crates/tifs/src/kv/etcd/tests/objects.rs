@@ -1,5 +1,7 @@
 //! Objects, readers, and the times at which data is dropped.
 
+use futures_util::StreamExt;
+
 use super::*;
 
 /// A reader that does not say again that it reads.
@@ -181,6 +183,66 @@ fn a_directory_that_is_another_one_now_takes_no_blocks() {
     assert_eq!(block(b"three").unwrap(), Commit::Committed);
     let value = store.get(Space::Data, b"b").unwrap();
     assert_eq!(value.as_deref(), Some(&b"three"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn a_directory_that_is_mounted_again_is_the_same_by_its_sign() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=5s&lease=1h")).unwrap();
+    let block = |value: &[u8]| put_in(&store, Space::Data, b"b", value);
+    assert_eq!(block(b"one").unwrap(), Commit::Committed);
+    let (blocks, moved) = (etcd.blocks(), etcd.blocks().with_extension("moved"));
+    // Another directory with the same content, as its number tells.
+    std::fs::rename(&blocks, &moved).unwrap();
+    std::fs::create_dir(&blocks).unwrap();
+    for entry in moved.read_dir().unwrap() {
+        let from = entry.unwrap().path();
+        std::fs::rename(&from, blocks.join(from.file_name().unwrap())).unwrap();
+    }
+    assert_eq!(block(b"two").unwrap(), Commit::Committed);
+    let value = store.get(Space::Data, b"b").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"two"[..]));
+    store.close().unwrap();
+}
+
+#[test]
+fn lost_objects_are_found_without_reading_them() {
+    let Some(etcd) = Etcd::start(1, &[]) else {
+        return;
+    };
+    let store = EtcdKv::open(&url(&etcd, "timeout=2s")).unwrap();
+    let keys = [b"a".to_vec(), b"b".to_vec(), b"c".to_vec()];
+    for key in &keys[..2] {
+        let stored = put_in(&store, Space::Data, key, b"value").unwrap();
+        assert_eq!(stored, Commit::Committed);
+    }
+    let lost = || {
+        let reader = EtcdKv::open_read_only(&url(&etcd, "timeout=2s")).unwrap();
+        let lost = reader.snapshot().unwrap().lost(Space::Data, &keys).unwrap();
+        lost.into_iter()
+            .map(|lost| lost.map(|lost| lost.to_string()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lost(), [None, None, None]);
+    let mut listed = store.shared.objects.list(10);
+    let all = { &store.shared }.with_objects_behind(async { Ok(listed.next().await) });
+    let all: Vec<_> = all
+        .unwrap()
+        .unwrap()
+        .into_iter()
+        .map(|listed| listed.unwrap())
+        .collect();
+    let second = all.iter().find(|listed| listed.key == b"b").unwrap();
+    std::fs::remove_file(etcd.blocks().join(second.path.as_ref())).unwrap();
+    let found = lost();
+    assert!(found[0].is_none() && found[2].is_none(), "{found:?}");
+    assert!(
+        found[1].as_ref().unwrap().contains("is missing at file://"),
+        "{found:?}"
+    );
     store.close().unwrap();
 }
 
