@@ -13,7 +13,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -178,7 +178,7 @@ fn refuse_made(url: &RemoteUrl) -> Result<()> {
 pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
     let store = open_remote_read_only(url)?;
     check_made(&*store, url)?;
-    let synced = mount_of(url).map(|mount| sync_within(mount, url.timeout));
+    let synced = mount_of(url).map(|mount| sync(mount, url.timeout));
     if let Some(Synced::NoAnswer(mountpoint)) = &synced {
         output::warn(&format!(
             "the mount at {} does not answer: what its programs wrote last and did not sync may be missing",
@@ -208,23 +208,40 @@ enum Synced {
     NoAnswer(PathBuf),
 }
 
-/// Makes durable what programs have written to a mount, if that is done in time.
-fn sync_within(mount: Mount, at_most: Duration) -> Synced {
-    let (tell, told) = channel();
-    let mountpoint = mount.mountpoint.clone();
-    // A thread that the kernel does not let go ends with this process.
-    std::thread::spawn(move || {
-        let synced = is_served(&mount).then(|| mounts::sync(&mount.mountpoint));
-        // Nobody may wait any more.
-        let _ = tell.send(synced);
-    });
-    match told.recv_timeout(at_most) {
-        Ok(Some(synced)) => Synced::Done(
-            synced.with_context(|| format!("cannot sync {} first", mountpoint.display())),
-        ),
-        Ok(None) | Err(RecvTimeoutError::Disconnected) => Synced::NotServed,
-        Err(RecvTimeoutError::Timeout) => Synced::NoAnswer(mountpoint),
+/// Makes durable what programs have written to a mount, as long as the mount answers in time.
+fn sync(mount: Mount, patience: Duration) -> Synced {
+    let asked = |mount: Mount| beside(move || is_served(&mount));
+    match asked(mount.clone()).recv_timeout(patience) {
+        Ok(true) => {}
+        Ok(false) => return Synced::NotServed,
+        Err(_) => return Synced::NoAnswer(mount.mountpoint),
     }
+    let mountpoint = mount.mountpoint.clone();
+    let told = beside(move || mounts::sync(&mountpoint));
+    loop {
+        match told.recv_timeout(patience) {
+            Ok(synced) => {
+                let mountpoint = mount.mountpoint.display();
+                let synced = synced.with_context(|| format!("cannot sync {mountpoint} first"));
+                return Synced::Done(synced);
+            }
+            // There may be much to write.
+            Err(RecvTimeoutError::Timeout)
+                if asked(mount.clone()).recv_timeout(patience) == Ok(true) => {}
+            Err(_) => return Synced::NoAnswer(mount.mountpoint),
+        }
+    }
+}
+
+/// Tells the result of a call in a thread of its own. One that the kernel does not let go ends with
+/// this process.
+fn beside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        // Nobody may wait any more.
+        let _ = tell.send(call());
+    });
+    told
 }
 
 /// The mount of a volume on this machine.
