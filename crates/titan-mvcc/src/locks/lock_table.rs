@@ -462,14 +462,13 @@ impl LockTable {
 
     /// Removes locks whose end has been published, and wakes waiting transactions.
     pub(crate) fn remove<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
-        let (mut ended, mut removed) = (Vec::new(), Vec::new());
+        let mut ended = Vec::new();
         let mut table = self.table.write();
         for key in keys {
             let Index { by_key, by_start } = &mut *table;
             let Some(active) = by_key.remove(key) else {
                 continue;
             };
-            removed.push(key);
             // ORDER: releases the publication of the lock's end.
             self.count.fetch_sub(1, Ordering::Release);
             if let Entry::Occupied(mut entry) = by_start.entry(active.lock.start) {
@@ -482,7 +481,7 @@ impl LockTable {
         self.check_count(&table);
         drop(table);
         if !mutant!(waits_are_not_woken) {
-            self.waits.wake(removed.into_iter());
+            self.waits.wake();
         }
     }
 }

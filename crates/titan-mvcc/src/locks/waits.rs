@@ -3,9 +3,6 @@
 //! A transaction of this process waits for one lock at a time, a client of the Percolator calls
 //! possibly for several. A wait that would close a circle of transactions is refused with the
 //! circle; the caller should roll back. Closing the store ends all waits.
-//!
-//! The removal of a lock wakes the waits for locks of its key, and few others: a key that many wait
-//! for would make each commit of other keys dearer.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,27 +10,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use titan::{SystemClock, invariant};
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::timestamp::Timestamp;
 
-/// Keys share a condition by their hash.
-const CONDITIONS: usize = 256;
-
 /// The waiting transactions of a store.
+#[derive(Default)]
 pub(crate) struct Waits {
     state: Mutex<State>,
-    /// Raised when locks of their keys are removed, and when the store closes.
-    changed: [Condvar; CONDITIONS],
-}
-
-impl Default for Waits {
-    fn default() -> Self {
-        Waits {
-            state: Mutex::default(),
-            changed: [const { Condvar::new() }; CONDITIONS],
-        }
-    }
+    /// Raised when locks are removed, and when the store closes.
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -85,28 +70,17 @@ pub(crate) enum NoWait {
 pub(crate) type Circle = Vec<(Timestamp, Bytes)>;
 
 impl Waits {
-    /// Wakes the waits for locks of these keys after they were removed.
-    pub(crate) fn wake<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
+    /// Wakes all waits after locks were removed.
+    pub(crate) fn wake(&self) {
         // ORDER: under the mutex, so that a thread that found a lock is already waiting.
         drop(self.state.lock());
-        for key in keys {
-            self.condition(key).notify_all();
-        }
+        self.changed.notify_all();
     }
 
     /// Ends all waits: the store was closed.
     pub(crate) fn close(&self) {
         self.state.lock().is_closed = true;
-        for changed in &self.changed {
-            changed.notify_all();
-        }
-    }
-
-    /// The condition of a key.
-    fn condition(&self, key: &[u8]) -> &Condvar {
-        let [first, ..] = &self.changed;
-        let at = xxh3_64(key) as usize % CONDITIONS;
-        self.changed.get(at).unwrap_or(first)
+        self.changed.notify_all();
     }
 
     /// Waits while `is_locked` returns true, for the lock of the transaction `holder` on `key`.
@@ -124,7 +98,6 @@ impl Waits {
         is_locked: impl Fn() -> bool,
     ) -> Result<bool, NoWait> {
         let key = Bytes::copy_from_slice(key);
-        let changed = self.condition(&key);
         let wait = WaitFor { holder, key };
         let mut state = self.state.lock();
         if let Some(waiter) = waiter {
@@ -146,7 +119,7 @@ impl Waits {
                 break Ok(false);
             }
             let block = clock.begin_wait(left);
-            changed.wait_for(&mut state, block);
+            self.changed.wait_for(&mut state, block);
         };
         if let Some(waiter) = waiter {
             state.remove(waiter, &wait);
@@ -186,7 +159,7 @@ fn circle(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use titan::StdClock;
 
@@ -237,45 +210,12 @@ mod tests {
             assert_eq!(wait(1, 3, Duration::ZERO), Ok(false));
             let circle = wait(2, 1, Duration::ZERO);
             active.store(false, Ordering::SeqCst);
-            waits.wake(std::iter::once(&b"k"[..]));
+            waits.wake();
             let key = || Bytes::from_static(b"k");
             let expected = vec![(t(2), key()), (t(1), key())];
             assert_eq!(circle, Err(NoWait::Deadlock(expected)));
             assert_eq!(first.join().unwrap(), Ok(true));
         });
         assert!(waits.state.lock().waiting.is_empty());
-    }
-
-    #[test]
-    fn the_removal_of_a_lock_wakes_only_waits_for_its_key() {
-        const KEYS: usize = 50;
-        let (clock, waits) = (StdClock, Waits::default());
-        let for_long = clock.monotonic() + Duration::from_secs(1000);
-        let (looks, active) = (AtomicUsize::new(0), AtomicBool::new(true));
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                let is_locked = || {
-                    looks.fetch_add(1, Ordering::SeqCst);
-                    active.load(Ordering::SeqCst)
-                };
-                let lock = (Timestamp(2), &b"k"[..]);
-                waits.wait(&clock, Some(Timestamp(1)), lock, for_long, is_locked)
-            });
-            while looks.load(Ordering::SeqCst) == 0 {
-                std::thread::yield_now();
-            }
-            // Each of them could be woken before the next one.
-            for n in 0..KEYS {
-                let key = format!("other {n}");
-                waits.wake(std::iter::once(key.as_bytes()));
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            // A few keys share its condition.
-            let woken = looks.load(Ordering::SeqCst);
-            active.store(false, Ordering::SeqCst);
-            waits.wake(std::iter::once(&b"k"[..]));
-            assert_eq!(waiter.join().unwrap(), Ok(true));
-            assert!(woken < KEYS / 5, "{woken}");
-        });
     }
 }
