@@ -39,20 +39,25 @@ pub(crate) fn open_with(
     access: Access,
     listeners: Vec<Arc<dyn EventListener>>,
 ) -> Result<Db> {
-    let mut options = options(path, global)?;
+    opened(path, options(path, global)?, global, access, listeners)
+}
+
+/// The same, with these options.
+pub(crate) fn opened(
+    path: &Path,
+    mut options: Options,
+    global: &Global,
+    access: Access,
+    listeners: Vec<Arc<dyn EventListener>>,
+) -> Result<Db> {
     options.db.listeners.extend(listeners);
     options.db.create_if_missing = access == Access::Create;
-    let described: Vec<String> = options.families.keys().cloned().collect();
     options
         .db
         .listeners
         .push(Arc::new(TellDamage { json: global.json }));
     let db = match access {
-        Access::Read => {
-            let db = read(path, &options, global.json)?;
-            tell_unknown_families(&db, &described);
-            return Ok(db);
-        }
+        Access::Read => return read(path, &options, global.json),
         Access::Copy => {
             only_for_families_of(path, &mut options);
             options.db.keep_options = false;
@@ -70,19 +75,7 @@ pub(crate) fn open_with(
         Access::Write | Access::Create => Db::open(path, &options),
     }?;
     output::tell_taken_options(db.taken_options(), global.json);
-    tell_unknown_families(&db, &described);
     Ok(db)
-}
-
-/// Says on standard error that options have no effect: those of families that are not there.
-fn tell_unknown_families(db: &Db, described: &[String]) {
-    for name in described {
-        if db.column_family(name).is_none() {
-            output::advise(&format!(
-                "--config describes the column family {name}, which the database lacks"
-            ));
-        }
-    }
 }
 
 /// The options of `--config` for the database there. A family that exists keeps the merge operator

@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
-use titan::{ColumnFamily, Db, Error, Options, Result};
+use titan::{ColumnFamily, ColumnFamilyId, Db, Error, Options, Result};
 
 use crate::global::Global;
 use crate::open::{self, Access};
-use crate::{config, output, owner};
+use crate::{output, owner};
 
 /// A database and a family of it, one or both of which may be new.
 pub(crate) struct Target<'a> {
     pub(crate) db: Db,
     pub(crate) family: ColumnFamily,
     path: &'a Path,
-    global: &'a Global,
+    /// Those of the opening. A configuration may come from a pipe, and is read once.
+    options: Options,
     has_made_database: bool,
     has_made_family: bool,
 }
@@ -27,28 +28,29 @@ impl<'a> Target<'a> {
         path: &'a Path,
         family: Option<&str>,
         force: bool,
-        global: &'a Global,
+        global: &Global,
     ) -> Result<Self> {
-        let had_database = has_database(path);
-        let db = open::open(path, global, Access::Create)?;
+        let options = open::options(path, global)?;
+        let before = families(path, &options);
+        let db = open::opened(path, options.clone(), global, Access::Create, Vec::new())?;
         // Another process may have made one meanwhile.
-        let had_database = had_database || db.latest_sequence_number().0 > 0;
+        let has_made_database = before.is_none() && db.latest_sequence_number().0 == 0;
         let mut target = Target {
             family: (*db).clone(),
             db,
             path,
-            global,
-            has_made_database: !had_database,
+            options,
+            has_made_database,
             has_made_family: false,
         };
-        let db = &target.db;
-        let is_new = family.is_some_and(|name| db.column_family(name).is_none());
-        let found = owner::refuse_owned(db, force);
-        match found.and_then(|()| open::family_or_new(db, family, global)) {
+        let found = owner::refuse_owned(&target.db, force);
+        match found.and_then(|()| open::family_or_new(&target.db, family, global)) {
             Ok(family) => target.family = family,
             Err(e) => return Err(target.undo_after(e)),
         }
-        target.has_made_family = is_new;
+        // The opening has made it, too, if the configuration describes it.
+        let is_new = |name: &str| before.is_some_and(|before| before.iter().all(|it| it != name));
+        target.has_made_family = family.is_some_and(is_new);
         Ok(target)
     }
 
@@ -69,10 +71,12 @@ impl<'a> Target<'a> {
     fn undo(self) -> Result<()> {
         let Target { db, family, .. } = self;
         if self.has_made_database {
-            // What it cannot write any more is not wanted.
+            // Another process may open it as soon as it is closed, and write to it.
+            let known = self.options.db.vfs.read_dir(self.path)?;
+            // Writes that it cannot finish any more are not wanted.
             let _ = db.close();
             drop((family, db));
-            return Db::destroy(self.path, &config::options(self.global)?);
+            return Db::destroy_if_unchanged(self.path, &self.options, &known).map(drop);
         }
         if self.has_made_family {
             db.drop_column_family(&family)?;
@@ -82,9 +86,11 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Whether there is a database already, perhaps one that cannot be opened. The configuration, which
-/// may come from a pipe, is left to the opening.
-fn has_database(path: &Path) -> bool {
-    let listed = Db::list_column_families(path, &Options::default());
-    !listed.is_err_and(|e| e.is_not_found())
+/// The families of the database; `None` if there is none. One that cannot be read is there, with
+/// the default family at least.
+fn families(path: &Path, options: &Options) -> Option<Vec<String>> {
+    match Db::list_column_families(path, options) {
+        Err(e) if e.is_not_found() => None,
+        listed => Some(listed.unwrap_or_else(|_| vec![ColumnFamilyId::DEFAULT_NAME.to_owned()])),
+    }
 }

@@ -145,20 +145,3 @@ fn what_is_printed_of_a_database_is_a_file_for_config() {
     let usage = place.fails(2, &["options", "db", "--config", "all.toml"]);
     assert!(usage.contains("without --config"), "{usage}");
 }
-
-#[test]
-fn options_of_a_family_that_is_not_there_are_told() {
-    let place = Place::new();
-    place.ok(&["put", "db", "key", "value"]);
-    place.ok(&["families", "create", "db", "thumbnails"]);
-    place.write(
-        "wrong.toml",
-        "[families.thumbnials]\nenable_blob_files = false\n[families.thumbnails]\n",
-    );
-    for args in [&["get", "db", "key"][..], &["compact", "db"]] {
-        let said = said(&place, &[args, &["--config", "wrong.toml"]].concat());
-        let lacks = "--config describes the column family thumbnials, which the database lacks";
-        assert!(said.contains(lacks), "{args:?}: {said}");
-        assert_eq!(said.matches("which the database lacks").count(), 1);
-    }
-}

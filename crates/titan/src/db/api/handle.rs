@@ -12,12 +12,11 @@ use crate::batch::{BatchTarget, WriteBatch};
 use crate::clock::SystemClock;
 use crate::db::commits::conditions::Conditions;
 use crate::db::core::shared::Core;
-use crate::db::on_disk::directory::{has_directory, names_in, require_database};
-use crate::db::on_disk::layout::with_layout;
+use crate::db::on_disk::destroy::destroy;
+use crate::db::on_disk::directory::require_database;
 use crate::db::recovery::open;
 use crate::db::reports::metrics::Metrics;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::gc::report::SpaceReport;
 use crate::locks::LockTable;
@@ -26,7 +25,6 @@ use crate::read::Snapshot;
 use crate::sorting;
 use crate::stats::Statistics;
 use crate::version::{Moment, RecoveredState};
-use crate::vfs::in_locked;
 use crate::write::WriteOptions;
 use crate::write::hook::Hook;
 use crate::write::pipeline::CommitEnv;
@@ -157,34 +155,20 @@ impl Db {
     /// `NotFound` if there is none; `InvalidArgument` if `path` is no directory; `Locked` if it is
     /// open.
     pub fn destroy(path: impl AsRef<Path>, options: &Options) -> Result<()> {
-        let dir = path.as_ref();
-        let options = with_layout(dir, options, false)?;
-        let vfs = &*options.db.vfs;
-        let ours = |name: &String| {
-            FileKind::parse(name).is_some_and(|kind| !matches!(kind, FileKind::Lock))
-        };
-        if !has_directory(vfs, dir)? || !names_in(vfs, dir)?.iter().any(ours) {
-            return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
-        }
-        let lock = vfs.lock(&FileKind::Lock.path(dir))?;
-        let in_dir = in_locked(Arc::clone(&options.db.vfs), dir, &*lock);
-        let vfs = &*in_dir;
-        let current = FileKind::Current.path(dir);
-        if vfs.exists(&current)? {
-            vfs.remove(&current)?;
-            // ORDER: the removal of CURRENT is durable before any file that it leads to is deleted:
-            // files that a crash leaves are no longer taken for a database.
-            vfs.sync_dir(dir)?;
-        }
-        for name in vfs.read_dir(dir)?.into_iter().filter(ours) {
-            vfs.remove(&dir.join(name))?;
-        }
-        vfs.remove(&FileKind::Lock.path(dir))?;
-        drop(lock);
-        if vfs.read_dir(dir)?.is_empty() {
-            vfs.remove_dir(dir)?;
-        }
-        Ok(())
+        destroy(path.as_ref(), options, None).map(drop)
+    }
+
+    /// The same, if the directory has no file but `known`: each opening for writing adds a file
+    /// with a new name. Returns whether it was deleted.
+    ///
+    /// # Errors
+    /// As for [`Db::destroy`].
+    pub fn destroy_if_unchanged(
+        path: impl AsRef<Path>,
+        options: &Options,
+        known: &[String],
+    ) -> Result<bool> {
+        destroy(path.as_ref(), options, Some(known))
     }
 
     /// Fails if no write may be accepted: the database is closed, read-only, or stopped by a

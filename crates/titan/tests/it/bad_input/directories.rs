@@ -378,6 +378,33 @@ fn a_leftover_that_cannot_be_deleted_blocks_nothing() {
 }
 
 #[test]
+fn a_database_is_only_destroyed_if_nobody_has_opened_it_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, options) = (dir.path().join("db"), Options::default());
+    let names = || {
+        let names = std::fs::read_dir(&path).unwrap();
+        let names = names.map(|name| name.unwrap().file_name().into_string().unwrap());
+        names.collect::<Vec<_>>()
+    };
+    let db = Db::open(&path, &options).unwrap();
+    let known = names();
+    db.close().unwrap();
+    drop(db);
+    let other = Db::open(&path, &options).unwrap();
+    other.put(b"theirs", b"value").unwrap();
+    other.close().unwrap();
+    drop(other);
+    assert!(!Db::destroy_if_unchanged(&path, &options, &known).unwrap());
+    let db = Db::open(&path, &options).unwrap();
+    assert_eq!(db.get(b"theirs").unwrap().as_deref(), Some(&b"value"[..]));
+    let known = names();
+    db.close().unwrap();
+    drop(db);
+    assert!(Db::destroy_if_unchanged(&path, &options, &known).unwrap());
+    assert!(!path.exists());
+}
+
+#[test]
 fn destroying_removes_everything() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("db");
