@@ -573,7 +573,7 @@ impl Vfs for SimVfs {
     }
 
     /// Excludes locks of the same directory alone.
-    fn lock_directory(&self, dir: &Path, _: bool) -> Result<Box<dyn FileLock>> {
+    fn lock_directory(&self, dir: &Path) -> Result<Box<dyn FileLock>> {
         SimLock::take(self, dir, |state| match state.disk.find(dir)? {
             Some(_) => Ok(()),
             None => Err(io::ErrorKind::NotFound.into()),

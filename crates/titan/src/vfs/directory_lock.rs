@@ -50,7 +50,7 @@ impl DirectoryLock {
     ///
     /// # Errors
     /// `Locked`; `NotFound`; failures to open it.
-    pub(super) fn of_directory(place: At<'_>, shared: bool) -> Result<Self> {
+    pub(super) fn of_directory(place: At<'_>) -> Result<Self> {
         loop {
             let lock = Self::open(place, |e| Error::opening(e, "open directory", place.path))?;
             let in_use = || {
@@ -58,7 +58,7 @@ impl DirectoryLock {
                 Error::new(ErrorKind::Locked, message).in_file(place.path)
             };
             if !mutant!(directory_of_logs_not_locked) {
-                lock.lock_directory(shared, in_use)?;
+                lock.lock_directory(false, in_use)?;
             }
             if lock.is_at(place) {
                 return Ok(lock);

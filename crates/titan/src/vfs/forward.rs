@@ -53,7 +53,7 @@ macro_rules! forward {
         forward!(@as $s $to, lock_shared(path: &Path) -> Result<Box<dyn FileLock>>);
     };
     (@lock_directory $s:ident $to:expr) => {
-        forward!(@as $s $to, lock_directory(dir: &Path, shared: bool) -> Result<Box<dyn FileLock>>);
+        forward!(@as $s $to, lock_directory(dir: &Path) -> Result<Box<dyn FileLock>>);
     };
     (@as $self:ident $to:expr, $call:ident($($name:ident: $type:ty),*) -> $result:ty) => {
         fn $call(&$self $(, $name: $type)*) -> $result {

@@ -44,17 +44,17 @@ impl LogsElsewhere {
 
     /// The lock of the database, and one of the directory with its WAL files: no other database
     /// has any there. That directory is not locked if it is missing, as of a database that is to be
-    /// deleted, and is created before the lock of one that is to be written.
-    fn and_logs(
-        &self,
-        path: &Path,
-        directory: Box<dyn FileLock>,
-        shared: bool,
-    ) -> Result<Box<dyn FileLock>> {
+    /// deleted, and is created before the lock of one that is to be written. Nor is it locked if it
+    /// is the one of the database by another name, which is locked already.
+    fn and_logs(&self, path: &Path, directory: Box<dyn FileLock>) -> Result<Box<dyn FileLock>> {
         if path.parent() != Some(&self.dir) {
             return Ok(directory);
         }
-        match self.inner.lock_directory(&self.logs, shared) {
+        let place = |dir: &Path| self.inner.canonicalize(dir).ok();
+        if place(&self.logs).is_some_and(|logs| place(&self.dir) == Some(logs)) {
+            return Ok(directory);
+        }
+        match self.inner.lock_directory(&self.logs) {
             Ok(logs) => Ok(Box::new(BothLocks { directory, logs })),
             Err(e) if e.is_not_found() => Ok(directory),
             Err(e) => Err(e),
@@ -144,11 +144,13 @@ impl Vfs for LogsElsewhere {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.and_logs(path, self.inner.lock(path)?, false)
+        self.and_logs(path, self.inner.lock(path)?)
     }
 
+    /// The lock of the database alone: a copy that is only read may still name the directory of the
+    /// original.
     fn lock_shared(&self, path: &Path) -> Result<Box<dyn FileLock>> {
-        self.and_logs(path, self.inner.lock_shared(path)?, true)
+        self.inner.lock_shared(path)
     }
 
     fn read_dir(&self, dir: &Path) -> Result<Vec<String>> {

@@ -210,14 +210,14 @@ pub trait Vfs: Send + Sync + 'static {
         }
     }
 
-    /// Takes the lock on a directory alone, exclusively or shared, as [`Vfs::lock`] and
-    /// [`Vfs::lock_shared`] take it; held until the guard is dropped. The default locks nothing.
+    /// Takes the lock on a directory alone, as [`Vfs::lock`] takes it; held until the guard is
+    /// dropped. The default locks nothing.
     ///
     /// # Errors
     /// `Locked` if another process or another guard of this one holds it; `NotFound` if there is no
     /// such directory.
-    fn lock_directory(&self, dir: &Path, shared: bool) -> Result<Box<dyn FileLock>> {
-        let _ = (dir, shared);
+    fn lock_directory(&self, dir: &Path) -> Result<Box<dyn FileLock>> {
+        let _ = dir;
         Ok(Box::new(NotLocked))
     }
 

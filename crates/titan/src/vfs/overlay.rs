@@ -139,8 +139,10 @@ impl Vfs for Overlay {
         lock_to_read(&*self.base, path)
     }
 
-    fn lock_directory(&self, dir: &Path, _: bool) -> Result<Box<dyn FileLock>> {
-        self.base.lock_directory(dir, true)
+    /// Locks nothing: nothing is written there, and a copy may still name the directory of the
+    /// original.
+    fn lock_directory(&self, _: &Path) -> Result<Box<dyn FileLock>> {
+        Ok(Box::new(NotLocked))
     }
 
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {

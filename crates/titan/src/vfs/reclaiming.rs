@@ -109,7 +109,7 @@ impl Vfs for Reclaiming {
         self.opening(|vfs| vfs.lock_shared(path))
     }
 
-    fn lock_directory(&self, dir: &Path, shared: bool) -> Result<Box<dyn FileLock>> {
-        self.opening(|vfs| vfs.lock_directory(dir, shared))
+    fn lock_directory(&self, dir: &Path) -> Result<Box<dyn FileLock>> {
+        self.opening(|vfs| vfs.lock_directory(dir))
     }
 }

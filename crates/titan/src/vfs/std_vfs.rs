@@ -243,8 +243,8 @@ macro_rules! implement_vfs {
                 Ok(Box::new(lock))
             }
 
-            fn lock_directory(&self, dir: &Path, shared: bool) -> Result<Box<dyn FileLock>> {
-                let lock = DirectoryLock::of_directory(self.at(dir), shared)?;
+            fn lock_directory(&self, dir: &Path) -> Result<Box<dyn FileLock>> {
+                let lock = DirectoryLock::of_directory(self.at(dir))?;
                 Ok(Box::new(lock))
             }
 

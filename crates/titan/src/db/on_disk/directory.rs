@@ -28,7 +28,7 @@ pub(crate) fn prepare_directory(
         if let Some(logs) = &options.db.wal_dir
             && vfs.exists(logs)?
         {
-            vfs.lock_directory(logs, false)?;
+            vfs.lock_directory(logs)?;
         }
         create_dir_durably(vfs, dir)?;
         refuse_headless(vfs, dir)?;

@@ -119,10 +119,21 @@ fn two_databases_do_not_share_a_directory_of_logs() {
     assert_eq!(files_ending(&place.logs, ""), logs);
     drop(db);
     let db = Db::open_read_only(&place.db, &options).unwrap();
-    is_in_use(Db::open(&other, &options), &place.logs);
     assert_eq!(last(&Db::open_read_only(&place.db, &options).unwrap()), 1);
     drop(db);
     Db::open(&place.db, &options).unwrap();
+}
+
+#[test]
+fn the_directory_of_a_new_database_may_be_stated_in_another_spelling() {
+    let place = Place::new();
+    let options = with_logs(&place.place.path().join(".").join("db"));
+    for round in 1..3 {
+        let db = Db::open(&place.db, &options).unwrap();
+        use_many_logs(&db, round);
+        assert_eq!(last(&db), round);
+        db.close().unwrap();
+    }
 }
 
 #[test]
