@@ -9,6 +9,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[cfg(debug_assertions)]
 use titan::internals::db::check_running;
 use titan::{Db, DbIterator, ErrorKind, LazyValue, Options, ReadOptions, Snapshot};
 use titan_campaigns::recovery::{is_sound, misplaced_files};
@@ -308,6 +309,7 @@ fn live(before: &[Step], steps: &[Step]) -> bool {
     }
     life.store.verify().unwrap();
     life.release();
+    #[cfg(debug_assertions)]
     check_running(&life.store.db);
     // A crash was checked where the step before was the last.
     if !matches!(

