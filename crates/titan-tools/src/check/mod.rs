@@ -198,7 +198,8 @@ struct Check<'a> {
     file_problems: u64,
     /// The last sequence number in the MANIFEST and the WAL files.
     last_sequence: SequenceNumber,
-    /// The first file that this program could not read for want of a codec, a right or a descriptor.
+    /// The first file that this program could not read for want of a codec, a right or a
+    /// descriptor.
     unread: Option<Error>,
     /// Whether all operations in the WAL files are understood. Others may need any file.
     knows_all_operations: bool,
@@ -231,6 +232,7 @@ impl Check<'_> {
         self.next_file_number(versions, &manifest_path);
         self.identity(versions)?;
         self.left_over(&files, &live, versions);
+        self.require_all_read()?;
         (self.progress)(Progress {
             done_bytes: self.total_bytes,
             total_bytes: self.total_bytes,
