@@ -7,8 +7,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use tokio::time::{Instant, sleep_until};
 
-use super::objects::Object;
-use super::reads::AT_ONCE;
+use super::objects::{AT_ONCE, Object};
 use super::shared::Shared;
 use crate::error::{Error, Result};
 

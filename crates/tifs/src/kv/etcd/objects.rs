@@ -45,6 +45,8 @@ const NO_ANSWER: &str = "no answer";
 const WAITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Objects in one folder.
 const FOLDER: u64 = 4096;
+/// Requests of the object store at the same time.
+pub(super) const AT_ONCE: usize = 16;
 
 /// The value that the metadata have for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,10 +195,6 @@ impl Objects {
         self.folder(identity).join("volume")
     }
 
-    fn sign_if_any(&self) -> Option<Path> {
-        self.identity().map(|identity| self.sign(identity))
-    }
-
     /// The path of a block's object. It has the key, so that a list shows which key should name it.
     pub(super) fn path(&self, key: &[u8], object: &Object) -> Result<Path> {
         let identity = self.identity();
@@ -280,7 +278,7 @@ impl Objects {
             object.number = self.next.fetch_add(1, Ordering::Relaxed);
             let path = self.path(key, &object)?;
             let put = async || {
-                check(self.directory.clone(), self.sign_if_any()).await?;
+                check(self.directory.clone()).await?;
                 let options = PutOptions::from(PutMode::Create);
                 let put = self.store.put_opts(&path, value.clone().into(), options);
                 match put.await {
@@ -386,13 +384,14 @@ impl Objects {
     /// waits the whole time: a store may answer whose answers take longer than the short waits.
     pub(super) fn probe(&self) -> impl Future<Output = ()> + Send + use<> {
         let (store, directory) = (Arc::clone(&self.store), self.directory.clone());
-        let (patience, sign) = (Arc::clone(&self.patience), self.sign_if_any());
+        let patience = Arc::clone(&self.patience);
         let at_most = self.attempt.min(patience.whole());
-        let path = sign.clone().unwrap_or_else(|| self.above.clone());
+        let sign = self.identity().map(|identity| self.sign(identity));
+        let path = sign.unwrap_or_else(|| self.above.clone());
         async move {
             while patience.is_silent() {
                 let head = async {
-                    check(directory.clone(), sign.clone()).await?;
+                    check(directory.clone()).await?;
                     store.head(&path).await.map(drop)
                 };
                 match timeout(at_most, head).await {
@@ -425,15 +424,11 @@ impl Objects {
 
 /// # Errors
 /// One that passes, as of [`Directory::check`].
-async fn check(
-    directory: Option<Arc<Directory>>,
-    sign: Option<Path>,
-) -> std::result::Result<(), StoreError> {
+async fn check(directory: Option<Arc<Directory>>) -> std::result::Result<(), StoreError> {
     let Some(directory) = directory else {
         return Ok(());
     };
-    let checked =
-        tokio::task::spawn_blocking(move || directory.check(sign.as_ref().map(AsRef::as_ref)));
+    let checked = tokio::task::spawn_blocking(move || directory.check());
     let checked = checked
         .await
         .map_err(|source| StoreError::JoinError { source })?;

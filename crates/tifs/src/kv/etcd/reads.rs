@@ -10,7 +10,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::client::EtcdClient;
 use super::listing::Listing;
 use super::moments::Moment;
-use super::objects::Object;
+use super::objects::{AT_ONCE, Object};
 use super::shared::Shared;
 use super::wire::{KeyValue, RangeRequest, Request, TransactionRequest};
 use crate::error::{Error, Result};
@@ -25,8 +25,6 @@ const ROWS: usize = 1000;
 const BLOCKS: usize = 32;
 /// Operations of one request of reads: a server takes 128.
 const OPERATIONS: usize = 120;
-/// Requests of the object store at the same time.
-pub(super) const AT_ONCE: usize = 16;
 
 /// The store as of a revision.
 pub(super) struct Reads<'a> {

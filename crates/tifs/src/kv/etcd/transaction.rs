@@ -8,8 +8,9 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 
 use super::commit::{Known, Prepared, commit};
+use super::objects::AT_ONCE;
 use super::objects::Object;
-use super::reads::{AT_ONCE, Reads};
+use super::reads::Reads;
 use super::wire::{DeleteRequest, Operation, PutRequest, Request};
 use crate::error::Result;
 use crate::kv::pending::Pending;

@@ -187,24 +187,32 @@ fn a_directory_that_is_another_one_now_takes_no_blocks() {
 }
 
 #[test]
-fn a_directory_that_is_mounted_again_is_the_same_by_its_sign() {
+fn a_copy_of_a_directory_takes_no_blocks_of_a_mount_that_began_before() {
     let Some(etcd) = Etcd::start(1, &[]) else {
         return;
     };
-    let store = EtcdKv::open(&url(&etcd, "timeout=5s&lease=1h")).unwrap();
+    let url = url(&etcd, "timeout=1s&lease=1h");
+    let store = EtcdKv::open(&url).unwrap();
     let block = |value: &[u8]| put_in(&store, Space::Data, b"b", value);
     assert_eq!(block(b"one").unwrap(), Commit::Committed);
     let (blocks, moved) = (etcd.blocks(), etcd.blocks().with_extension("moved"));
-    // Another directory with the same content, as its number tells.
+    // With the sign of the volume, as of an older copy.
     std::fs::rename(&blocks, &moved).unwrap();
     std::fs::create_dir(&blocks).unwrap();
     for entry in moved.read_dir().unwrap() {
         let from = entry.unwrap().path();
         std::fs::rename(&from, blocks.join(from.file_name().unwrap())).unwrap();
     }
-    assert_eq!(block(b"two").unwrap(), Commit::Committed);
+    let refused = block(b"two").unwrap_err();
+    assert_eq!(refused.errno(), Errno::TIMEDOUT);
+    assert!(
+        refused.to_string().contains("mount the volume again"),
+        "{refused}"
+    );
+    store.close().unwrap();
+    let store = EtcdKv::open(&url).unwrap();
     let value = store.get(Space::Data, b"b").unwrap();
-    assert_eq!(value.as_deref(), Some(&b"two"[..]));
+    assert_eq!(value.as_deref(), Some(&b"one"[..]));
     store.close().unwrap();
 }
 
@@ -276,4 +284,8 @@ fn a_full_etcd_has_no_space_and_says_what_to_do() {
     assert!(room.used > room.total / 2, "{room:?}");
     let value = store.get(Space::Meta, &0u16.to_be_bytes()).unwrap();
     assert_eq!(value.unwrap().len(), 4096);
+    // It is given up all the same.
+    store.close().unwrap();
+    let reader = EtcdKv::open_read_only(&url(&etcd, "room=2MiB")).unwrap();
+    assert!(reader.holder().unwrap().is_none());
 }
