@@ -304,11 +304,16 @@ impl Session {
             ..PutRequest::default()
         });
         // If the key is another one, it is not this process's.
-        let is_removed = base.change_if(
-            vec![Compare::unchanged(key.clone(), self.fence())],
-            vec![Request::Delete(request), given_up.clone()],
-            deadline,
-        )?;
+        let is_own = || vec![Compare::unchanged(key.clone(), self.fence())];
+        let delete = Request::Delete(request);
+        let both = vec![delete.clone(), given_up.clone()];
+        let is_removed = match base.change_if(is_own(), both, deadline) {
+            // A full etcd deletes, and takes no record of it.
+            Err(e) if e.errno() == Errno::NOSPC => {
+                base.change_if(is_own(), vec![delete], deadline)?
+            }
+            changed => changed?,
+        };
         if !is_removed {
             // It may have gone with the lease.
             let found = look(&base.cluster, &base.keys, deadline)?;

@@ -27,6 +27,8 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_se
 pub(in crate::kv) trait Client: Clone {
     /// The time after which a call is taken to wait at a dead connection.
     const ATTEMPT: Duration;
+    /// Whether one connection asks all hosts of the address, one after the other.
+    const ASKS_ALL: bool = false;
 
     /// The failure of a call.
     type Error: fmt::Debug;
@@ -366,13 +368,17 @@ impl<C: Client> Cluster<C> {
     }
 }
 
-/// The first connection that succeeds, one to each host, and the attempts. A host that does not
-/// answer leaves time for the next ones.
+/// The first connection that succeeds, one to each host or to all, and the attempts. A host that
+/// does not answer leaves time for the next ones.
 async fn connected<C: Client>(url: &RemoteUrl) -> Result<(C, usize), Option<C::Error>> {
     let deadline = Deadline(Instant::now() + url.timeout);
     let mut reason = None;
-    for attempt in 0..url.endpoints.len() {
-        let hosts = u32::try_from(url.endpoints.len() - attempt).unwrap_or(u32::MAX);
+    let attempts = match C::ASKS_ALL {
+        true => 1,
+        false => url.endpoints.len(),
+    };
+    for attempt in 0..attempts {
+        let hosts = u32::try_from(attempts - attempt).unwrap_or(u32::MAX);
         let at_most = match hosts {
             1 => deadline.rest(),
             hosts => (deadline.rest() / hosts).min(C::ATTEMPT),

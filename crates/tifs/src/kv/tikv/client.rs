@@ -22,6 +22,7 @@ pub(super) type Cluster = cluster::Cluster<TransactionClient>;
 
 impl Client for TransactionClient {
     const ATTEMPT: Duration = Duration::from_secs(10);
+    const ASKS_ALL: bool = true;
 
     type Error = ClientError;
 
