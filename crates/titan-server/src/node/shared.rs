@@ -39,16 +39,20 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Opens the parts of a node. `locked` is called when no other process can have them.
+    ///
     /// # Errors
-    /// `NotANode`; those of the store and the engine.
+    /// `NotANode`; those of the store and the engine, and of `locked`.
     pub(crate) fn open(
         dir: &Path,
         options: &NodeOptions,
         address: String,
         to_check: Sender<u64>,
+        locked: impl FnOnce() -> Result<()>,
     ) -> Result<Self> {
         let storage = &options.storage;
         let directory = Directory::open(dir, &storage.db)?;
+        locked()?;
         let clock = &storage.db.clock;
         let held_at = held_at(&directory.db, clock.unix_time())?;
         let versions = match Versions::open(&directory.versions, storage, held_at) {

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | `opened` | the parts of a node that takes calls, and their end |
 //! | `connections` | how many connections there are, and their greeting |
+//! | `port_file` | the file that tells the address |
 //! | `tls` | the files of TLS |
 //! | `signals` | the signals that stop a node |
 
 mod connections;
 mod opened;
+mod port_file;
 mod signals;
 mod tls;
 
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -75,12 +75,11 @@ impl Node {
         if let Some(tls) = tls {
             server = server.tls_config(tls).map_err(Error::Transport)?;
         }
-        let addresses = [Some(options.listen), options.metrics]
-            .into_iter()
-            .flatten();
-        let mut exposed = addresses.filter(|address| !address.ip().is_loopback());
-        if options.tls.is_none()
-            && !options.insecure
+        // The page of metrics has no TLS.
+        let listen = options.tls.is_none().then_some(options.listen);
+        let plain = [listen, options.metrics].into_iter().flatten();
+        let mut exposed = plain.filter(|address| !address.ip().is_loopback());
+        if !options.insecure
             && let Some(address) = exposed.next()
         {
             return Err(Error::Exposed { address });
@@ -109,9 +108,6 @@ impl Node {
         };
         // First the addresses: a node that is taken is told before its files are opened.
         let listener = listen(options.listen)?;
-        if let Some(file) = &options.port_file {
-            remove_port_file(file)?;
-        }
         let address = listener
             .local_addr()
             .map_err(Error::io("read the own address"))?;
@@ -151,7 +147,7 @@ impl Node {
             let _ = stopped.wait_for(|is_stopping| *is_stopping).await;
         }));
         if let Some(file) = &options.port_file {
-            write_port_file(file, reachable(address))?;
+            port_file::write(file, reachable(address))?;
         }
         Ok(Node {
             address,
@@ -257,26 +253,6 @@ fn has_host_and_port(address: &str) -> bool {
         let port = parsed.port_u16().is_some_and(|port| port > 0);
         port && !parsed.host().is_empty() && !address.contains('@')
     })
-}
-
-/// Removes the address of an earlier run: a reader would connect to nobody.
-fn remove_port_file(file: &Path) -> Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io(format!("remove {}", file.display()))(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes the address so that a reader finds all of it or no file.
-fn write_port_file(file: &Path, address: SocketAddr) -> Result<()> {
-    let doing = || format!("write {}", file.display());
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = file.with_file_name(name);
-    fs::write(&new, address.to_string()).map_err(Error::io(doing()))?;
-    fs::rename(&new, file).map_err(Error::io(doing()))
 }
 
 fn serve_metrics(listener: Connections, executor: Arc<Executor>, arriving: Arriving) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::watch;
 use tonic::service::Routes;
 
+use super::port_file;
 use crate::error::Result;
 use crate::node::{Keeper, Shared};
 use crate::options::NodeOptions;
@@ -28,7 +29,14 @@ impl Opened {
     /// `NotANode`; `Io` if no thread can be made; those of the databases.
     pub(crate) fn open(dir: &Path, options: &NodeOptions, address: String) -> Result<Self> {
         let (to_check, checked) = mpsc::channel();
-        let shared = Arc::new(Shared::open(dir, options, address, to_check)?);
+        // The address of a node that runs is kept: then the directory is locked.
+        let locked = || {
+            options
+                .port_file
+                .as_deref()
+                .map_or(Ok(()), port_file::remove)
+        };
+        let shared = Arc::new(Shared::open(dir, options, address, to_check, locked)?);
         let keeper = Keeper::start(Arc::clone(&shared), checked)?;
         Ok(Opened {
             executor: Arc::new(Executor::new(Arc::clone(&shared))),

@@ -59,18 +59,21 @@ fn clients_are_told_a_host_and_a_port() {
 }
 
 #[test]
-fn the_address_of_an_earlier_run_is_removed_at_the_start() {
+fn the_address_of_an_earlier_run_gives_way_and_that_of_a_running_node_stays() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("address");
     std::fs::write(&file, "127.0.0.1:1").unwrap();
-    std::fs::write(dir.path().join("letter.txt"), "dear").unwrap();
     let told = NodeOptions {
         port_file: Some(file.clone()),
         ..options()
     };
-    // The start fails, and nobody connects to the run before.
-    Node::start(dir.path(), &told).err().unwrap();
-    assert!(!file.exists());
+    let node = Node::start(dir.path().join("node"), &told).unwrap();
+    let address = || std::fs::read_to_string(&file).unwrap();
+    assert_eq!(address(), node.address().to_string());
+    // A second start does not hide the node that runs.
+    Node::start(dir.path().join("node"), &told).err().unwrap();
+    assert_eq!(address(), node.address().to_string());
+    node.stop().unwrap();
 }
 
 #[test]
