@@ -179,7 +179,7 @@ mod tests {
         fn perform(&mut self, _: &str, input: &[&str]) -> Vec<String> {
             let answer = |step: &&str| match *step {
                 "silent" => Vec::new(),
-                "list" => vec!["one".to_owned(), "two".to_owned()],
+                "list" => vec!["list -> one".to_owned(), "two".to_owned()],
                 step => vec![format!("{step} -> {}", step.len())],
             };
             input.iter().flat_map(answer).collect()
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn steps_have_their_results_behind_them() {
         let text = "do\na b\nsilent\nlist\n  old\na b -> old\nlist\n";
-        let expected = "do\na b -> 3\nsilent\nlist\n  one\n  two\na b -> 3\nlist\n  one\n  two\n\n";
+        let expected = "do\na b -> 3\nsilent\nlist -> one\n  two\na b -> 3\nlist -> one\n  two\n\n";
         assert_eq!(run(&mut Steps, text), expected);
         assert_eq!(run(&mut Steps, expected), expected);
     }
