@@ -47,7 +47,7 @@ fn measured_commit(store: &Store) {
 }
 
 /// Commits three values of each row.
-pub fn fill(store: &Store) {
+pub(crate) fn fill(store: &Store) {
     for round in 0..3_u32 {
         for n in 0..KEYS {
             let mut transaction = store.begin();
@@ -57,7 +57,7 @@ pub fn fill(store: &Store) {
     }
 }
 
-pub fn measure(store: &Store) {
+pub(crate) fn measure(store: &Store) {
     let snapshot = store.snapshot();
     measured_get(&snapshot);
     measured_miss(&snapshot);
