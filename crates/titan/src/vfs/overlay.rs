@@ -8,7 +8,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::memory_file::MemoryFile;
-use super::{Access, FileLock, ReadableFile, Vfs, WritableFile, forward, lock_to_read, only_read};
+use super::{
+    Access, FileLock, NotLocked, ReadableFile, Vfs, WritableFile, forward, lock_to_read, only_read,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// [`Vfs`] whose changes are in memory. Directories cannot be created, removed or renamed.
