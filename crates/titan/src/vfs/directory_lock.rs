@@ -2,8 +2,8 @@
 //!
 //! RocksDB's lock is one of the file LOCK, and anybody may remove that file: a process that locks
 //! the next one excludes nobody. So the directory itself is locked, too, by `flock`. It goes
-//! wherever the directory is moved, and with it alone. A directory that has nothing but WAL files of
-//! a database is locked by `flock` alone: no file appears in it.
+//! wherever the directory is moved, and with it alone. A directory that has nothing but WAL files
+//! of a database is locked by `flock` alone: no file appears in it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
