@@ -78,6 +78,11 @@ pub(crate) fn opened(
     Ok(db)
 }
 
+/// Whether there is a database, perhaps one that cannot be opened.
+pub(crate) fn has_database(dir: &Path) -> bool {
+    dir.join("CURRENT").exists()
+}
+
 /// The options of `--config` for the database there. A family that exists keeps the merge operator
 /// and the prefix extractor that are recorded for it, unless its own table names others: those of
 /// `[default]` are for new families.

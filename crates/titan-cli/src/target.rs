@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use titan::{ColumnFamily, ColumnFamilyId, Db, Error, Options, Result};
+use titan::{ColumnFamily, Db, Error, Options, Result};
 
 use crate::global::Global;
 use crate::open::{self, Access};
@@ -31,10 +31,11 @@ impl<'a> Target<'a> {
         global: &Global,
     ) -> Result<Self> {
         let options = open::options(path, global)?;
-        let before = families(path, &options);
+        let had_database = open::has_database(path);
+        let had_family = !had_database || family.is_none_or(|it| may_have(path, &options, it));
         let db = open::opened(path, options.clone(), global, Access::Create, Vec::new())?;
         // Another process may have made one meanwhile.
-        let has_made_database = before.is_none() && db.latest_sequence_number().0 == 0;
+        let has_made_database = !had_database && db.latest_sequence_number().0 == 0;
         let mut target = Target {
             family: (*db).clone(),
             db,
@@ -48,9 +49,7 @@ impl<'a> Target<'a> {
             Ok(family) => target.family = family,
             Err(e) => return Err(target.undo_after(e)),
         }
-        // The opening has made it, too, if the configuration describes it.
-        let is_new = |name: &str| before.is_some_and(|before| before.iter().all(|it| it != name));
-        target.has_made_family = family.is_some_and(is_new);
+        target.has_made_family = !had_family;
         Ok(target)
     }
 
@@ -78,7 +77,8 @@ impl<'a> Target<'a> {
             drop((family, db));
             return Db::destroy_if_unchanged(self.path, &self.options, &known).map(drop);
         }
-        if self.has_made_family {
+        // Another process may have made it meanwhile, and written to it.
+        if self.has_made_family && family.first_key_value()?.is_none() {
             db.drop_column_family(&family)?;
             db.close()?;
         }
@@ -86,11 +86,9 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The families of the database; `None` if there is none. One that cannot be read is there, with
-/// the default family at least.
-fn families(path: &Path, options: &Options) -> Option<Vec<String>> {
-    match Db::list_column_families(path, options) {
-        Err(e) if e.is_not_found() => None,
-        listed => Some(listed.unwrap_or_else(|_| vec![ColumnFamilyId::DEFAULT_NAME.to_owned()])),
-    }
+/// Whether the database has a family, as far as one can tell. The opening makes one that the
+/// configuration describes, so it cannot tell afterwards.
+fn may_have(path: &Path, options: &Options, family: &str) -> bool {
+    let listed = Db::list_column_families(path, options);
+    listed.map_or(true, |names| names.iter().any(|name| name == family))
 }

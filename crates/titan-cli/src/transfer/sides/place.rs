@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::open;
 use crate::store::AnyClock;
 
 /// The beginning of the addresses of nodes and clusters.
@@ -36,7 +37,7 @@ impl Place {
     /// Whether there is no store in the directory.
     pub(crate) fn is_missing(&self) -> bool {
         match self {
-            Place::Directory(dir) => !dir.join("CURRENT").exists(),
+            Place::Directory(dir) => !open::has_database(dir),
             Place::Cluster(_) => false,
         }
     }
