@@ -300,10 +300,8 @@ async fn run<C: Call>(
     admitted: Result<OwnedSemaphorePermit, Failure>,
 ) -> (C::Answer, Reserved) {
     let refuse = |failure| Ok::<_, Infallible>(refused_in_batch::<C>(failure));
-    match executor.answer(call, share, admitted, None, refuse).await {
-        Ok(answered) => answered,
-        Err(never) => match never {},
-    }
+    let Ok(answered) = executor.answer(call, share, admitted, None, refuse).await;
+    answered
 }
 
 /// The call by which clients test batches. It sleeps, unless too many do, and takes no memory of
