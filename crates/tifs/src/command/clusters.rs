@@ -1,7 +1,7 @@
 //! Opens the volume of a cluster, or makes one.
 //!
-//! Whoever takes the session of a volume ends that of a mount which was stopped for longer than its
-//! lease, and would go on otherwise. So only these take one:
+//! A process that takes the session of a volume ends that of a mount which was stopped for longer
+//! than its lease, and would go on otherwise. So only these take one:
 //!
 //! | command | takes |
 //! |---|---|

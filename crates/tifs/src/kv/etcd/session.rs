@@ -8,9 +8,9 @@
 //! goes on with a new lease: nobody else had the volume meanwhile. A session that was given up
 //! leaves zero there.
 //!
-//! Whoever takes a session ends that of a mount which sleeps past its lease, and the mount cannot
-//! go on: an object that it wrote and has not named yet may have been deleted as one that nothing
-//! names. So work that need not be done takes a session only if the last one was given up
+//! A process that takes a session ends that of a mount which sleeps past its lease, and the mount
+//! cannot go on: an object that it wrote and has not named yet may have been deleted as one that
+//! nothing names. So work that need not be done takes a session only if the last one was given up
 //! ([`Claim`]).
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
