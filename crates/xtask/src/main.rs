@@ -3,7 +3,7 @@
 //! writes the pages of results, `cargo xtask instructions` counts what calls cost.
 //!
 //! Each command has a module with its arguments and a function `main`, or a place in `campaigns`.
-//! What all share is in `campaign`; `rebuild` is for those that need another build.
+//! `campaign` has the parts that all share; `rebuild` is for those that need another build.
 
 mod beside;
 mod campaign;
