@@ -4,6 +4,7 @@ import errno
 import multiprocessing
 import os
 import random
+import secrets
 import shutil
 import sys
 import time
@@ -39,6 +40,13 @@ def make(top, path, n):
             file.write(os.urandom(int(what)))
 
 
+def name(n):
+    """Makes a name; it is long where names alone fill the volume, which would take hours."""
+    if kind not in ("0", "names"):
+        return str(n)
+    return f"{n}-{secrets.token_urlsafe(180)}"
+
+
 def fill(top):
     """Makes files in a directory until ENOSPC; returns how many."""
     n = 0
@@ -48,7 +56,7 @@ def fill(top):
         while True:
             if n % 500 == 0:
                 os.mkdir(os.path.join(top, str(n // 500)))
-            make(top, os.path.join(top, str(n // 500), str(n)), n)
+            make(top, os.path.join(top, str(n // 500), name(n)), n)
             n += 1
     except OSError as e:
         # A file may have as many names as an inode can count.
