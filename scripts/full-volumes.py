@@ -41,7 +41,7 @@ def make(top, path, n):
 
 
 def name(n):
-    """Makes a name; it is long where names alone fill the volume, which would take hours."""
+    """Makes a name, a long one where names alone fill the volume: short ones would take hours."""
     if kind not in ("0", "names"):
         return str(n)
     return f"{n}-{secrets.token_urlsafe(180)}"
