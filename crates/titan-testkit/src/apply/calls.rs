@@ -62,7 +62,12 @@ pub(super) fn collect(family: &ColumnFamily) -> Checked<()> {
 pub(super) fn checkpoint(db: &Db, dir: &Path, options: &Options) -> Checked<()> {
     let mut copy = dir.as_os_str().to_owned();
     copy.push(".copy");
+    let vfs = &*options.db.vfs;
     let destroy = || match Db::destroy(&copy, options) {
+        // The last file was deleted, and the call failed nevertheless.
+        Err(e) if e.is_not_found() && vfs.exists(Path::new(&copy))? => {
+            Ok(vfs.remove_dir(Path::new(&copy))?)
+        }
         Err(e) if e.is_not_found() => Ok(()),
         destroyed => destroyed,
     };

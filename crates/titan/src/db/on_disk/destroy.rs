@@ -19,9 +19,11 @@ use crate::vfs::in_locked;
 pub(crate) fn destroy(dir: &Path, options: &Options, known: Option<&[String]>) -> Result<bool> {
     let options = with_layout(dir, options, false)?;
     let vfs = &*options.db.vfs;
-    let ours =
-        |name: &String| FileKind::parse(name).is_some_and(|kind| !matches!(kind, FileKind::Lock));
-    if !has_directory(vfs, dir)? || !names_in(vfs, dir)?.iter().any(ours) {
+    let lock_file = FileKind::Lock.name();
+    let ours = |name: &String| FileKind::parse(name).is_some() && *name != lock_file;
+    // LOCK goes last: alone in its directory, it is the rest of an earlier attempt.
+    let is_database = |names: &[String]| names.iter().any(ours) || *names == [lock_file.clone()];
+    if !has_directory(vfs, dir)? || !is_database(&names_in(vfs, dir)?) {
         return Err(Error::new(ErrorKind::NotFound, "no database exists here").in_file(dir));
     }
     let lock = vfs.lock(&FileKind::Lock.path(dir))?;

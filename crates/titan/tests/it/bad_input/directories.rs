@@ -281,6 +281,17 @@ fn what_is_not_the_engine_s_is_never_touched() {
     check();
 }
 
+/// The removal of LOCK may fail when all else is gone.
+#[test]
+fn the_rest_of_a_deleted_database_is_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("LOCK"), "").unwrap();
+    Db::destroy(&path, &small()).unwrap();
+    assert!(!path.exists());
+}
+
 /// RocksDB creates a database with a MANIFEST that names no comparator, and replaces it afterwards.
 #[test]
 fn a_directory_that_rocksdb_was_killed_in_while_creating_it_opens_empty() {
