@@ -109,7 +109,8 @@ impl PrefixSearch<'_> {
         let level0 = version.level(0).iter();
         let level0 = level0.filter(|file| version.overlaps(file, Some(self.from), end));
         let level0 = level0.map(|file| RunSource::Tables(std::slice::from_ref(file)));
-        let levels = (1..version.num_levels()).map(|level| {
+        let filled = (1..version.num_levels()).filter(|level| !version.level(*level).is_empty());
+        let levels = filled.map(|level| {
             let tables = version.overlapping(level, Some(self.from), end);
             RunSource::Tables(tables)
         });
