@@ -34,8 +34,6 @@ pub(crate) struct IteratorSource {
     pub(crate) sequence: SequenceNumber,
     pub(crate) scans: Arc<ScanHistory>,
     pub(crate) dead: Arc<DeadRanges>,
-    /// Shared by the iterators of a range.
-    pub(crate) listed: Arc<ListedIterator>,
 }
 
 /// A cursor over the keys of a column family, in their order, as of one moment.
@@ -64,7 +62,8 @@ pub struct DbIterator {
     merge_operator: Option<Arc<dyn MergeOperator>>,
     super_version: Arc<SuperVersion>,
     moves: Moves,
-    _listed: Arc<ListedIterator>,
+    /// `None` of an iterator that is counted with others.
+    _listed: Option<ListedIterator>,
     _snapshot: Option<Snapshot>,
 }
 
@@ -77,7 +76,11 @@ impl Drop for DbIterator {
 }
 
 impl DbIterator {
-    pub(crate) fn new(source: IteratorSource, options: &ReadOptions) -> Result<Self> {
+    pub(crate) fn new(
+        source: IteratorSource,
+        listed: Option<ListedIterator>,
+        options: &ReadOptions,
+    ) -> Result<Self> {
         let IteratorSource {
             super_version,
             open_files,
@@ -87,7 +90,6 @@ impl DbIterator {
             sequence,
             scans,
             dead,
-            listed,
         } = source;
         let comparator = &super_version.version.comparator;
         if options.prefix_same_as_start && prefix_extractor.is_none() {

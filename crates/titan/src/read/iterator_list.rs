@@ -4,7 +4,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::SuperVersion;
-use crate::number_map::NumberMap;
 use crate::sync::Mutex;
 use crate::version::Version;
 
@@ -16,9 +15,10 @@ pub(crate) struct IteratorList {
 
 #[derive(Default)]
 struct Alive {
-    next: u64,
-    /// In the order of their creation.
-    iterators: NumberMap<u64, LiveIterator>,
+    /// Places, some of which are vacant.
+    iterators: Vec<Option<LiveIterator>>,
+    /// The vacant places.
+    vacant: Vec<usize>,
 }
 
 /// An iterator, as others see it. The list does not keep it alive.
@@ -31,42 +31,50 @@ pub(crate) struct LiveIterator {
 }
 
 impl IteratorList {
-    /// Counts an iterator until the last clone of the guard is dropped.
+    /// Counts an iterator until the guard is dropped. Cost: no allocation if as many were alive
+    /// before.
     pub(crate) fn enter(
         self: &Arc<Self>,
         super_version: &SuperVersion,
         since: Duration,
-    ) -> Arc<ListedIterator> {
+    ) -> ListedIterator {
         let iterator = LiveIterator {
             since,
             version: Arc::downgrade(&super_version.version),
         };
         let mut alive = self.alive.lock();
-        let number = alive.next;
-        alive.next += 1;
-        let before = alive.iterators.insert(number, iterator);
-        invariant!(before.is_none(), "two iterators have the number {number}");
-        Arc::new(ListedIterator {
-            number,
+        let place = alive.vacant.pop().unwrap_or(alive.iterators.len());
+        if place == alive.iterators.len() {
+            alive.iterators.push(None);
+        }
+        let before = alive.iterators[place].replace(iterator);
+        invariant!(before.is_none(), "two iterators have the place {place}");
+        ListedIterator {
+            place,
             list: Arc::clone(self),
-        })
+        }
     }
 
     /// The iterators alive, the oldest first.
     pub(crate) fn alive(&self) -> Vec<LiveIterator> {
-        self.alive.lock().iterators.values().cloned().collect()
+        let alive = self.alive.lock();
+        let mut iterators: Vec<_> = alive.iterators.iter().flatten().cloned().collect();
+        iterators.sort_by_key(|iterator| iterator.since);
+        iterators
     }
 }
 
 /// An iterator's entry in the list, until dropped.
 pub(crate) struct ListedIterator {
-    number: u64,
+    place: usize,
     list: Arc<IteratorList>,
 }
 
 impl Drop for ListedIterator {
     fn drop(&mut self) {
-        let removed = self.list.alive.lock().iterators.remove(&self.number);
+        let mut alive = self.list.alive.lock();
+        let removed = alive.iterators.get_mut(self.place).and_then(Option::take);
+        alive.vacant.push(self.place);
         invariant!(
             removed.is_some() || std::thread::panicking(),
             "an iterator ends that is not in the list"
@@ -101,11 +109,15 @@ mod tests {
         assert_eq!(since(), [1, 2, 3]);
         drop(b);
         assert_eq!(since(), [1, 3]);
-        let again = Arc::clone(&a);
-        assert_eq!(since(), [1, 3]);
+        let d = enter(4);
+        assert_eq!(
+            since(),
+            [1, 3, 4],
+            "it has the place of the one that is gone"
+        );
         drop((a, c));
-        assert_eq!(since(), [1]);
-        drop(again);
+        assert_eq!(since(), [4]);
+        drop(d);
         assert!(since().is_empty());
     }
 }

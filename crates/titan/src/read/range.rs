@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::ReadOptions;
 use super::cursor::{Cursor, End};
 use super::db_iterator::{DbIterator, IteratorSource};
 use super::key_range::Edges;
+use super::{ListedIterator, ReadOptions};
 use crate::error::Result;
 use crate::format::Comparator;
 
@@ -28,11 +28,13 @@ pub(crate) trait CursorSource: Send {
 pub(crate) struct FamilySource {
     pub(crate) source: IteratorSource,
     pub(crate) options: ReadOptions,
+    /// Counts its iterators as one.
+    pub(crate) _listed: ListedIterator,
 }
 
 impl FamilySource {
     pub(crate) fn iterator(&self) -> Result<DbIterator> {
-        DbIterator::new(self.source.clone(), &self.options)
+        DbIterator::new(self.source.clone(), None, &self.options)
     }
 }
 

@@ -16,6 +16,9 @@ use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 use crate::table::TableIterOptions;
 use crate::version::state::tombstones::version_tombstones;
 
+/// Room for this many children is made at once.
+const CHILDREN: usize = 8;
+
 /// The source of the entries of an iterator, within any prefix.
 pub(super) struct RangedSource {
     pub(super) super_version: Arc<SuperVersion>,
@@ -55,7 +58,7 @@ impl RangedSource {
                     has_ruled_out: Cell::default(),
                 })
             });
-        let mut children = Vec::new();
+        let mut children = Vec::with_capacity(CHILDREN);
         for source in self.super_version.sources(&self.open_files) {
             source.add_iterators(options, filter.as_ref(), &mut children)?;
         }

@@ -127,8 +127,8 @@ impl Bench {
             });
             by_lookup.extend(len.map(|len| (key.as_bytes().to_vec(), len)));
         }
+        let listed = self.iterators.enter(&super_version, Duration::ZERO);
         let source = IteratorSource {
-            listed: self.iterators.enter(&super_version, Duration::ZERO),
             super_version,
             open_files: Arc::clone(&self.open_files),
             fetcher: self.fetcher.clone(),
@@ -138,7 +138,7 @@ impl Bench {
             scans: Arc::new(ScanHistory::default()),
             dead: Arc::new(DeadRanges::new(version.comparator.clone())),
         };
-        let mut scan = crate::DbIterator::new(source, &ReadOptions::default())?;
+        let mut scan = crate::DbIterator::new(source, Some(listed), &ReadOptions::default())?;
         let (mut forward, mut backward) = (Found::new(), Found::new());
         scan.seek_to_first()?;
         while scan.valid() {

@@ -106,8 +106,12 @@ impl ColumnFamily {
             let why = "prefix_same_as_start is not supported by ranges: give ReadOptions::prefix";
             return Err(Error::unsupported(why));
         }
-        let source = self.iterator_source(&options)?;
-        Ok(FamilySource { source, options })
+        let (source, listed) = self.iterator_source(&options)?;
+        Ok(FamilySource {
+            source,
+            options,
+            _listed: listed,
+        })
     }
 }
 
