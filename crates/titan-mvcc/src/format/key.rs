@@ -65,23 +65,28 @@ pub(crate) fn decode_key_to(key: &mut Vec<u8>, encoded: &[u8]) -> bool {
     let (groups, []) = encoded.as_chunks::<{ GROUP + 1 }>() else {
         return false;
     };
-    let Some((last, full)) = groups.split_last() else {
+    let Some(([last @ .., marker], full)) = groups.split_last() else {
         return false;
     };
-    key.reserve(groups.len() * GROUP);
+    let len = groups.len() * GROUP;
+    if key.capacity() < len {
+        // Cheaper than to let an empty one grow.
+        *key = Vec::with_capacity(len);
+    }
     for group in full {
         if group[GROUP] != FULL {
             return false;
         }
         key.extend_from_slice(&group[..GROUP]);
     }
-    let filled = usize::from(FULL - last[GROUP]);
+    let filled = usize::from(FULL - marker);
     let Some(used) = GROUP.checked_sub(filled).filter(|used| *used < GROUP) else {
         return false;
     };
-    let (content, padding) = last[..GROUP].split_at(used);
-    key.extend_from_slice(content);
-    padding.iter().all(|byte| *byte == 0)
+    key.extend_from_slice(last);
+    key.truncate(full.len() * GROUP + used);
+    // Nothing but zeros follows the used bytes.
+    u64::from_be_bytes(*last) << (8 * used) == 0
 }
 
 #[cfg(test)]

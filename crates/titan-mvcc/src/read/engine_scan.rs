@@ -33,12 +33,15 @@ enum Place {
     End,
 }
 
-/// The place of a value that was found.
+/// The place of the value of the current row.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum FoundValue {
+    /// There is no row.
+    Nowhere,
     /// The iterator is at its version.
     AtCursor,
-    /// The iterator has left it.
-    Taken(LazyValue),
+    /// The iterator has left it: the scan has taken the value.
+    Taken,
 }
 
 /// The rows of a range, from the engine.
@@ -51,8 +54,9 @@ pub(super) struct EngineScan {
     encoded: Vec<u8>,
     /// The key of the current row.
     key: Vec<u8>,
-    /// Its value.
-    found: Option<FoundValue>,
+    found: FoundValue,
+    /// Its value, if that was taken.
+    taken: Option<LazyValue>,
     stats: ReadStats,
     /// Versions that the engine stepped over by itself.
     within: u64,
@@ -81,7 +85,8 @@ impl EngineScan {
             place: Place::Start,
             encoded: Vec::new(),
             key: Vec::new(),
-            found: None,
+            found: FoundValue::Nowhere,
+            taken: None,
             stats: ReadStats::default(),
             within: 0,
             rows: 0,
@@ -96,14 +101,17 @@ impl EngineScan {
 
     /// Moves to the next row. Returns false at the end. Must not be called after an error.
     pub(super) fn advance(&mut self) -> Result<bool> {
+        if self.found == FoundValue::Taken {
+            self.taken = None;
+        }
         while self.place != Place::End
             && let Some(first) = self.enter_row()?
         {
             self.found = match self.direction {
                 Direction::Forward => self.newest_forward(first)?,
-                Direction::Backward => self.newest_backward(first)?.map(FoundValue::Taken),
+                Direction::Backward => self.newest_backward(first)?,
             };
-            if self.found.is_some() {
+            if self.found != FoundValue::Nowhere {
                 if !decode_key_to(&mut self.key, &self.encoded) {
                     let what = "its key is damaged";
                     return Err(Error::corrupt_entry(VERSIONS, &self.encoded, what));
@@ -115,26 +123,30 @@ impl EngineScan {
             self.dead_rows.add(&self.encoded);
         }
         self.place = Place::End;
-        self.found = None;
+        self.found = FoundValue::Nowhere;
         self.end_dead_rows(false);
         Ok(false)
     }
 
     /// The current row, or `None` before the first and after the last one.
     pub(super) fn row(&self) -> Option<RowRef<'_>> {
-        let value = match self.found.as_ref()? {
+        let value = match self.found {
+            FoundValue::Nowhere => return None,
             FoundValue::AtCursor => ValueRef::AtCursor(&self.cursor),
-            FoundValue::Taken(value) => ValueRef::Lazy(value),
+            FoundValue::Taken => ValueRef::Lazy(self.taken.as_ref()?),
         };
         Some(RowRef::new(&self.key, value))
     }
 
     /// Takes the current row; the scan shows none before it moves on.
     pub(super) fn take_row(&mut self) -> Result<Option<Row>> {
-        let value = match self.found.take() {
-            None => return Ok(None),
-            Some(FoundValue::AtCursor) => self.cursor.lazy_value()?,
-            Some(FoundValue::Taken(value)) => value,
+        let value = match std::mem::replace(&mut self.found, FoundValue::Nowhere) {
+            FoundValue::Nowhere => None,
+            FoundValue::AtCursor => Some(self.cursor.lazy_value()?),
+            FoundValue::Taken => self.taken.take(),
+        };
+        let Some(value) = value else {
+            return Ok(None);
         };
         let key = std::mem::take(&mut self.key);
         Ok(Some(Row { key, value }))
@@ -235,7 +247,7 @@ impl EngineScan {
     }
 
     /// The value of the current key, from its newest version `first`, at the iterator.
-    fn newest_forward(&mut self, first: KindAndCommit) -> Result<Option<FoundValue>> {
+    fn newest_forward(&mut self, first: KindAndCommit) -> Result<FoundValue> {
         let at = self.snapshot.timestamp();
         let (mut met, mut steps) = (Some(first), 0);
         // False after a lock whose put is gone.
@@ -250,14 +262,14 @@ impl EngineScan {
                     met = self.version()?;
                     continue;
                 }
-                Kind::Put if commit <= at => return Ok(Some(FoundValue::AtCursor)),
+                Kind::Put if commit <= at => return Ok(FoundValue::AtCursor),
                 Kind::Delete if commit <= at => {
                     self.stats.dead_rows_skipped += 1;
-                    return Ok(None);
+                    return Ok(FoundValue::Nowhere);
                 }
                 Kind::Lock if commit <= at && follows_locks && steps >= MAX_STEPS => {
                     match self.value_below_lock(commit)? {
-                        Below::Found(value) => return Ok(value.map(FoundValue::Taken)),
+                        Below::Found(value) => return Ok(self.found_taken(value)),
                         Below::Unknown => {}
                         Below::Gone => follows_locks = false,
                     }
@@ -270,7 +282,16 @@ impl EngineScan {
             self.cursor.next()?;
             met = self.version()?;
         }
-        Ok(None)
+        Ok(FoundValue::Nowhere)
+    }
+
+    /// Keeps a value that was taken.
+    fn found_taken(&mut self, value: Option<LazyValue>) -> FoundValue {
+        self.taken = value;
+        match self.taken {
+            Some(_) => FoundValue::Taken,
+            None => FoundValue::Nowhere,
+        }
     }
 
     /// The value of the current key, through the lock at the iterator, committed at `commit`.
@@ -286,10 +307,10 @@ impl EngineScan {
     }
 
     /// The value of the current key, from its oldest version `first`, at the iterator.
-    fn newest_backward(&mut self, first: KindAndCommit) -> Result<Option<LazyValue>> {
+    fn newest_backward(&mut self, first: KindAndCommit) -> Result<FoundValue> {
         let at = self.snapshot.timestamp();
-        // The newest put or deletion so far.
-        let mut newest = None;
+        // Whether a put or a deletion was met, and the value of the newest.
+        let (mut is_met, mut newest) = (false, None);
         let (mut met, mut steps) = (Some(first), 0);
         while let Some((kind, commit)) = met {
             if commit > at {
@@ -299,34 +320,35 @@ impl EngineScan {
             if steps == MAX_STEPS {
                 self.stats.seek += 1;
                 self.cursor.seek(&newest_at(&self.encoded, at))?;
-                let found = match self.version()? {
+                let mut found = match self.version()? {
                     Some(first) => self.newest_forward(first)?,
-                    None => None,
+                    None => FoundValue::Nowhere,
                 };
-                let found = found.map(|found| match found {
-                    FoundValue::AtCursor => self.cursor.lazy_value(),
-                    FoundValue::Taken(value) => Ok(value),
-                });
+                if found == FoundValue::AtCursor {
+                    let value = self.cursor.lazy_value()?;
+                    found = self.found_taken(Some(value));
+                }
                 // The next key in this direction precedes the current one, wherever the iterator
                 // is.
                 self.place = Place::InRow;
-                return Ok(found.transpose()?);
+                return Ok(found);
             }
-            let older = newest.is_some() && mutant!(backward_keeps_the_older);
-            let replaced = match kind {
-                _ if older => true,
-                Kind::Put => newest.replace(Some(self.cursor.lazy_value()?)).is_some(),
-                Kind::Delete => newest.replace(None).is_some(),
-                Kind::Lock | Kind::Rollback => true,
-            };
-            self.stats.versions_skipped += u64::from(replaced);
+            let is_change = matches!(kind, Kind::Put | Kind::Delete);
+            if is_change && !(is_met && mutant!(backward_keeps_the_older)) {
+                newest = match kind {
+                    Kind::Put => Some(self.cursor.lazy_value()?),
+                    _ => None,
+                };
+            }
+            self.stats.versions_skipped += u64::from(is_met || !is_change);
+            is_met |= is_change;
             steps += 1;
             self.stats.prev += 1;
             self.cursor.prev()?;
             met = self.version()?;
         }
-        self.stats.dead_rows_skipped += u64::from(matches!(newest, Some(None)));
-        Ok(newest.flatten())
+        self.stats.dead_rows_skipped += u64::from(is_met && newest.is_none());
+        Ok(self.found_taken(newest))
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Scan {
     /// The current part from the engine.
     engine: Option<EngineScan>,
     current: Current,
+    /// The current row, if no part from the engine has it.
+    own: Option<Row>,
     /// The rows of the current part from memory.
     rows: vec::IntoIter<SourceRow>,
     part_rows: usize,
@@ -51,14 +53,14 @@ pub struct Scan {
     locked: LockedKeys,
 }
 
-/// The place of the current row.
-#[derive(Default)]
+/// The place of the current row. Rows are large, so the scan moves this instead.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Current {
-    #[default]
     Nowhere,
     /// The part from the engine is at it.
     Engine,
-    Own(Row),
+    /// The scan has it.
+    Own,
 }
 
 impl Snapshot {
@@ -96,6 +98,7 @@ impl Scan {
             has_parts: !is_empty,
             engine: None,
             current: Current::Nowhere,
+            own: None,
             rows: Vec::new().into_iter(),
             part_rows: FIRST_PART,
             deferrals: Deferrals::default(),
@@ -122,43 +125,44 @@ impl Scan {
     /// # Errors
     /// Those of [`Snapshot::get_lazy`].
     pub fn next_ref(&mut self) -> Result<Option<RowRef<'_>>> {
-        let advanced = self.advance();
-        self.or_end(advanced)?;
+        self.advance().inspect_err(|e| self.end_after(e))?;
         Ok(self.row())
     }
 
     /// The current row.
     fn row(&self) -> Option<RowRef<'_>> {
-        match &self.current {
+        match self.current {
             Current::Nowhere => None,
             Current::Engine => self.engine.as_ref().and_then(EngineScan::row),
-            Current::Own(row) => Some(RowRef::new(&row.key, ValueRef::Lazy(&row.value))),
+            Current::Own => {
+                let row = self.own.as_ref()?;
+                Some(RowRef::new(&row.key, ValueRef::Lazy(&row.value)))
+            }
         }
     }
 
     /// Takes the current row: its key and value move to the caller.
     fn take(&mut self) -> Result<Option<Row>> {
-        match std::mem::take(&mut self.current) {
+        match std::mem::replace(&mut self.current, Current::Nowhere) {
             Current::Nowhere => Ok(None),
             Current::Engine => match &mut self.engine {
                 Some(engine) => engine.take_row(),
                 None => Ok(None),
             },
-            Current::Own(row) => Ok(Some(row)),
+            Current::Own => Ok(self.own.take()),
         }
     }
 
     /// Ends the scan after an error, but for a lock: that is at a key that the scan has left.
-    fn or_end<T>(&mut self, result: Result<T>) -> Result<T> {
-        result.inspect_err(|error| {
-            if !matches!(error, Error::KeyIsLocked(_)) {
-                self.has_parts = false;
-                self.engine = None;
-                self.current = Current::Nowhere;
-                self.rows = Vec::new().into_iter();
-                self.locked = LockedKeys::default();
-            }
-        })
+    fn end_after(&mut self, error: &Error) {
+        if !matches!(error, Error::KeyIsLocked(_)) {
+            self.has_parts = false;
+            self.engine = None;
+            self.current = Current::Nowhere;
+            self.own = None;
+            self.rows = Vec::new().into_iter();
+            self.locked = LockedKeys::default();
+        }
     }
 
     /// Moves to the next row.
@@ -177,9 +181,13 @@ impl Scan {
             // Rows are counted below.
             points.processed = 0;
             self.stats += points;
-            self.current = row?.map_or(Current::Nowhere, Current::Own);
+            self.own = row?;
+            self.current = match self.own {
+                Some(_) => Current::Own,
+                None => Current::Nowhere,
+            };
         }
-        self.stats.processed += u64::from(!matches!(self.current, Current::Nowhere));
+        self.stats.processed += u64::from(self.current != Current::Nowhere);
         Ok(())
     }
 
@@ -188,13 +196,12 @@ impl Scan {
         self.current = Current::Nowhere;
         loop {
             if let Some(row) = self.rows.next() {
-                match self.returned(row)? {
-                    Some(row) => {
-                        self.current = Current::Own(row);
-                        return Ok(());
-                    }
-                    None => continue,
+                self.own = self.returned(row)?;
+                if self.own.is_none() {
+                    continue;
                 }
+                self.current = Current::Own;
+                return Ok(());
             }
             if let Some(engine) = &mut self.engine {
                 if engine.advance()? {
@@ -295,9 +302,11 @@ impl Iterator for Scan {
     type Item = Result<Row>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let advanced = self.advance();
-        let row = advanced.and_then(|()| self.take());
-        self.or_end(row).transpose()
+        let taken = self.advance().and_then(|()| self.take());
+        if let Err(e) = &taken {
+            self.end_after(e);
+        }
+        taken.transpose()
     }
 }
 
