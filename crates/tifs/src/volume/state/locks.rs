@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, Mutex, RawRwLock, RwLock};
 use rustix::io::Errno;
 use titan::invariants::CHECKED;
@@ -20,7 +22,7 @@ use crate::schema::InodeNumber;
 const PARTS: usize = 64;
 
 type Lock = Arc<RwLock<()>>;
-type Part = Mutex<HashMap<InodeNumber, Lock>>;
+type Part = Mutex<HashMap<InodeNumber, Lock, RandomState>>;
 
 /// A lock for each inode.
 ///
@@ -166,9 +168,10 @@ impl Drop for Slot<'_> {
         let mut part = self.part.lock();
         // Only the table has it: a thread that has or awaits a lock has a reference of its own,
         // which it gets while it has the part.
-        let is_unused = |lock: &Lock| Arc::strong_count(lock) == 1;
-        if part.get(&self.inode).is_some_and(is_unused) {
-            part.remove(&self.inode);
+        if let Entry::Occupied(lock) = part.entry(self.inode)
+            && Arc::strong_count(lock.get()) == 1
+        {
+            lock.remove();
         }
     }
 }

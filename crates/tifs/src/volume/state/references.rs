@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use titan::invariant;
 
@@ -18,7 +19,7 @@ pub(in crate::volume) struct References([Mutex<Shard>; SHARDS]);
 
 #[derive(Default)]
 struct Shard {
-    inodes: HashMap<InodeNumber, Referred>,
+    inodes: HashMap<InodeNumber, Referred, RandomState>,
     /// Number of times that an inode of this shard was changed.
     changes: u64,
 }
