@@ -130,16 +130,26 @@ impl EventListener for Hopeless {
     }
 }
 
+/// If this environment variable is set, [`eventually`] waits for so many seconds. Slow machines and
+/// tools that make everything slower need it.
+pub const PATIENCE: &str = "TITAN_TEST_PATIENCE";
+
 /// Waits for what another thread is about to do.
 ///
 /// # Panics
-/// If it has not happened after two minutes.
+/// If it has not happened after 30 seconds, or those of [`PATIENCE`].
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + patience(std::env::var(PATIENCE).ok().as_deref());
     while !is_so() {
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         std::thread::yield_now();
     }
+}
+
+/// Longest wait, given the variable.
+#[expect(clippy::unwrap_used, reason = "it is for tests")]
+fn patience(stated: Option<&str>) -> Duration {
+    Duration::from_secs(stated.map_or(30, |seconds| seconds.parse().unwrap()))
 }
 
 /// Number of `full` steps that a test does: few if `TITAN_SMALL_TESTS` is set, for tools that make
@@ -148,5 +158,26 @@ pub fn scaled(full: u64) -> u64 {
     match std::env::var_os("TITAN_SMALL_TESTS") {
         Some(_) => full.div_ceil(20),
         None => full,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_lengthens_waits() {
+        assert_eq!(patience(None), Duration::from_secs(30));
+        assert_eq!(patience(Some("600")), Duration::from_secs(600));
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_event() {
+        let mut looks = 0;
+        eventually("the third look", || {
+            looks += 1;
+            looks == 3
+        });
+        assert_eq!(looks, 3);
     }
 }

@@ -51,6 +51,7 @@ pub(crate) fn main(args: &SanitizeArgs) -> Result<ExitCode, String> {
             "it",
         ]);
         cargo.env(SMALL, "1");
+        cargo.env(titan_testkit::setup::PATIENCE, "600");
         match args.tool {
             Tool::Asan => {}
             Tool::Tsan => {
