@@ -79,6 +79,8 @@ impl Bench {
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             // Tests with another seed each day have one seed here.
             .env("TITAN_TEST_SEED", "1")
+            // A test that is skipped catches nothing.
+            .env(titan_testkit::requirement::REQUIRES_ALL, "1")
             .env_remove(PLANTED)
             .stdin(Stdio::null());
         if let Some(name) = planted {
