@@ -102,6 +102,8 @@ mod format;
 pub mod fuzzing;
 mod gc;
 pub mod guides;
+#[cfg(test)]
+mod histories;
 // Not documented, so that comments of exported items may link to items that are not exported.
 #[cfg(not(doc))]
 #[doc(hidden)]

@@ -121,6 +121,7 @@ fn misplaced() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histories::every_list;
 
     /// Operation on a key with one sequence number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,15 +142,8 @@ mod tests {
         Op::Point(ValueType::WideColumnEntity),
         Op::Range,
     ];
+    /// Operations of each history; the first has sequence number 1.
     const LEN: u32 = 5;
-
-    /// Every history of [`LEN`] operations; the first has sequence number 1.
-    fn histories() -> impl Iterator<Item = Vec<Op>> {
-        (0..OPS.len().pow(LEN)).map(|number| {
-            let digit = |at| number / OPS.len().pow(at) % OPS.len();
-            (0..LEN).map(|at| OPS[digit(at)]).collect()
-        })
-    }
 
     /// A value: the operation that gave the key its base, if one did, and how; and the operands
     /// since, oldest first.
@@ -222,7 +216,7 @@ mod tests {
     #[test]
     fn newest_first_the_first_version_that_is_done_is_the_base_of_what_a_map_has() {
         let mut values = 0;
-        for history in histories() {
+        for history in every_list(&OPS, LEN) {
             for seen in 0..=history.len() {
                 let mut found = Value::default();
                 for version in versions(&history).into_iter().rev() {
@@ -245,7 +239,7 @@ mod tests {
 
     #[test]
     fn oldest_first_the_last_version_that_is_done_is_the_base_of_what_a_map_has() {
-        for history in histories() {
+        for history in every_list(&OPS, LEN) {
             for seen in 0..=history.len() {
                 let mut found = Value::default();
                 let mut too_new = false;

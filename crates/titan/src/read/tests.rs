@@ -18,6 +18,7 @@ use crate::format::internal_key::{InternalKeyComparator, ValueType};
 use crate::format::{
     BlobFileNumber, BytewiseComparator, ColumnFamilyId, CompressionType, SequenceNumber,
 };
+use crate::histories::every_list;
 use crate::iterator::merging::MergingIterator;
 use crate::memtable::Memtable;
 use crate::merge::Operands;
@@ -45,13 +46,6 @@ const KEY: &[u8] = b"k";
 const NEIGHBOURS: [&[u8]; 2] = [b"j", b"l"];
 
 type History = [Option<ValueType>];
-
-fn histories() -> impl Iterator<Item = Vec<Option<ValueType>>> {
-    (0..OPS.len().pow(LEN)).map(|number| {
-        let digit = |at| number / OPS.len().pow(at) % OPS.len();
-        (0..LEN).map(|at| OPS[digit(at)]).collect()
-    })
-}
 
 /// The sequence number of the operation at an index. The first ones are the neighbours'.
 fn sequence(at: usize) -> SequenceNumber {
@@ -236,7 +230,7 @@ fn lookups_and_iterators_agree_on_every_short_history() {
     let dir = PathBuf::from("/no-such-directory");
     let cache = Arc::new(BlockCache::new(0));
     let open_files = Arc::new(OpenFiles::new(Arc::new(StdVfs), dir, limits, cache));
-    for history in histories() {
+    for history in every_list(&OPS, LEN) {
         for flushed in 0..=history.len() {
             let world = World::new(&history, flushed, &open_files);
             for seen in 0..=history.len() {

@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use super::readers::Bench;
 use super::stride;
-use super::survivors::{
-    CHANGED, Filter, Op, compact_all, every_list, every_list_of_single_deletions,
-};
+use super::survivors::{CHANGED, Filter, Op, compact_all, every_list_of_single_deletions};
 use crate::compaction::building::filter::{FilteredJob, Filtering, JobFilter};
 use crate::compaction::building::job_env::OutputFamily;
 use crate::compaction::building::older_versions::UnknownOlderVersions;
@@ -21,6 +19,7 @@ use crate::error::Result;
 use crate::filter::{
     CompactionFilter, CompactionFilterFactory, Decision, FilterContext, FilterEntry, FilterReason,
 };
+use crate::histories::every_list;
 use crate::options::ColumnFamilyOptions;
 use crate::version::Version;
 

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use super::survivors::{Judge, KEY, Written, every_list, in_every_order, job};
+use super::survivors::{Judge, KEY, Written, in_every_order, job};
 use crate::compaction::building::combine::Combiner;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::ValueType;
+use crate::histories::every_list;
 use crate::merge::{MergeOperator, builtin};
 
 const OPS: [ValueType; 4] = [

@@ -17,6 +17,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::{ValueType, internal_key, user_key};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, CompressionType, SequenceNumber};
+use crate::histories::{Op, is_legal, list};
 use crate::range_del::clip;
 use crate::table::{TableFamily, TableWriter, TableWriterOptions};
 use crate::version::edit::VersionEdit;
@@ -28,68 +29,16 @@ pub(super) const SEPARATED: u64 = 1 << 20;
 /// The blob file to which all pointers lead. Nothing reads it.
 pub(super) const BLOB_FILE: BlobFileNumber = BlobFileNumber(1);
 
-/// An operation on [`KEYS`]. The length of a value tells by which put it was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
-    Put(usize),
-    Pointer(usize),
-    Delete(usize),
-    Single(usize),
-    Range(usize, usize),
-}
-
 impl Op {
-    /// Every operation on the first `keys` keys.
-    fn all(keys: usize) -> Vec<Op> {
-        let points = [Op::Put, Op::Pointer, Op::Delete, Op::Single];
-        let points = points.iter().flat_map(|op| (0..keys).map(op));
-        let ranges =
-            (0..keys).flat_map(|from| (from + 1..=keys).map(move |to| Op::Range(from, to)));
-        points.chain(ranges).collect()
-    }
-
-    /// Its key, unless it is a range deletion.
-    fn key(self) -> Option<usize> {
-        match self {
-            Op::Put(key) | Op::Pointer(key) | Op::Delete(key) | Op::Single(key) => Some(key),
-            Op::Range(..) => None,
-        }
-    }
-
-    pub(super) fn concerns(self, at: usize) -> bool {
-        match self {
-            Op::Range(from, to) => (from..to).contains(&at),
-            _ => self.key() == Some(at),
-        }
-    }
-
-    /// Remainder of a key that it concerns, as the length of its value.
+    /// Remainder of a key of [`KEYS`] that it concerns, as the length of its value: that tells by
+    /// which put it was written.
     pub(super) fn result(self, sequence: u64) -> Option<u64> {
         match self {
             Op::Put(_) => Some(sequence),
-            Op::Pointer(_) => Some(SEPARATED + sequence),
+            Op::Separated(_) => Some(SEPARATED + sequence),
             _ => None,
         }
     }
-}
-
-/// Whether each single deletion deletes a value that was put once, and no key with single deletions
-/// is deleted otherwise.
-fn is_legal(history: &[Op]) -> bool {
-    (0..KEYS.len()).all(|key| {
-        let of_key: Vec<Op> = history
-            .iter()
-            .copied()
-            .filter(|op| op.concerns(key))
-            .collect();
-        let is_single = |op: &Op| matches!(op, Op::Single(_));
-        let is_value = |op: &Op| matches!(op, Op::Put(_) | Op::Pointer(_));
-        let in_turn = |(at, op): (usize, &Op)| match at.is_multiple_of(2) {
-            true => is_value(op),
-            false => is_single(op),
-        };
-        !of_key.iter().any(is_single) || of_key.iter().enumerate().all(in_turn)
-    })
 }
 
 /// Takes a digit of an index to the base `base`.
@@ -132,9 +81,7 @@ impl Shape {
             .iter()
             .map(|_| digit(&mut index, self.cuts()))
             .collect();
-        let history: Vec<Op> = (0..total)
-            .map(|_| menu[digit(&mut index, menu.len())])
-            .collect();
+        let history = list(&menu, total as u32, index);
         let mut runs = Vec::new();
         let mut numbered = (1..).zip(history.iter().copied());
         for ((ops, level), cut) in self.ops.iter().zip(levels).zip(cuts) {
@@ -146,7 +93,7 @@ impl Shape {
         }
         let cut_at_0 = runs.iter().any(|run| run.level == 0 && run.parts.len() > 1);
         let snapshots = (1..total as u64).filter(|at| (snapshots >> (at - 1)) & 1 == 1);
-        (!cut_at_0 && is_legal(&history)).then(|| World {
+        (!cut_at_0 && is_legal(&history, self.keys)).then(|| World {
             keys: self.keys,
             snapshots: snapshots.map(SequenceNumber).collect(),
             history,
@@ -179,7 +126,7 @@ impl Part {
             let Some(key) = op.key() else { continue };
             let (value_type, value) = match op {
                 Op::Put(_) => (ValueType::Value, vec![b'v'; sequence as usize]),
-                Op::Pointer(_) => (ValueType::BlobIndex, pointer(sequence)),
+                Op::Separated(_) => (ValueType::BlobIndex, pointer(sequence)),
                 Op::Single(_) => (ValueType::SingleDeletion, Vec::new()),
                 _ => (ValueType::Deletion, Vec::new()),
             };

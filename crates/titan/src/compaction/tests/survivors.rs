@@ -21,6 +21,7 @@ use crate::format::blob_index::BlobIndex;
 use crate::format::internal_key::{ParsedInternalKey, ValueType, internal_key};
 use crate::format::range_tombstone::RangeTombstone;
 use crate::format::{BlobFileNumber, CompressionType, SequenceNumber};
+use crate::histories::every_list;
 use crate::iterator::InternalIterator;
 use crate::range_del::{FragmentedTombstones, TombstoneCursor};
 
@@ -389,17 +390,6 @@ pub(in crate::compaction) fn every_snapshots(
     (0_usize..1 << ops).map(move |set| {
         let at = (0..ops).filter(|at| (set >> at) & 1 == 1);
         at.map(|at| SequenceNumber(at as u64 + 1)).collect()
-    })
-}
-
-/// Every list of `len` operations of `menu`.
-pub(in crate::compaction) fn every_list<T: Copy>(
-    menu: &[T],
-    len: u32,
-) -> impl Iterator<Item = Vec<T>> {
-    (0..menu.len().pow(len)).map(move |index| {
-        let digit = |at| index / menu.len().pow(at) % menu.len();
-        (0..len).map(|at| menu[digit(at)]).collect()
     })
 }
 

@@ -5,7 +5,9 @@
 //! worlds, and so do the ranges that are compacted. A run takes a part of the schedules, the same
 //! part each time; with `TITAN_ALL_WORLDS=1` in the environment it takes all of them.
 
+#[path = "../../../src/histories.rs"]
 mod histories;
+mod worlds;
 
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, Db, Options, ReadOptions, Snapshot, WriteOptions,
@@ -13,7 +15,7 @@ use titan::{
 use titan_testkit::sim::SimVfs;
 use titan_tools::check;
 
-use self::histories::{Pairs, Worlds};
+use self::worlds::{Pairs, Worlds};
 use crate::support::{DIR, manual, open, options};
 
 const STEPS: usize = 3;

@@ -4,9 +4,10 @@
 
 use super::{Follows, Step, Survival};
 use crate::compaction::tests::stride;
-use crate::compaction::tests::survivors::{every_list, every_snapshots};
+use crate::compaction::tests::survivors::every_snapshots;
 use crate::format::SequenceNumber;
 use crate::format::internal_key::ValueType;
+use crate::histories::every_list;
 use crate::read::resolve::{Outcome, Resolver, Step as Read};
 
 /// Operation on a key with one sequence number.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use titan::{ColumnFamilyId, WriteBatch};
 
+use super::histories::{Op, every_list, is_legal};
 use crate::support::value;
 
 /// Bytes of an inline value and of a separated one.
@@ -11,55 +12,6 @@ const LENS: [usize; 2] = [20, 150];
 
 /// Contents for a reader.
 pub(super) type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// An operation on the keys of a world, which are numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
-    Put(usize),
-    Separated(usize),
-    Delete(usize),
-    Single(usize),
-    Range(usize, usize),
-}
-
-impl Op {
-    fn all(keys: usize) -> Vec<Op> {
-        let points = [Op::Put, Op::Separated, Op::Delete, Op::Single];
-        let points = points.iter().flat_map(|op| (0..keys).map(op));
-        let ranges =
-            (0..keys).flat_map(|from| (from + 1..=keys).map(move |to| Op::Range(from, to)));
-        points.chain(ranges).collect()
-    }
-
-    fn concerns(self, at: usize) -> bool {
-        match self {
-            Op::Put(key) | Op::Separated(key) | Op::Delete(key) | Op::Single(key) => key == at,
-            Op::Range(from, to) => (from..to).contains(&at),
-        }
-    }
-
-    fn is_value(self) -> bool {
-        matches!(self, Op::Put(_) | Op::Separated(_))
-    }
-}
-
-/// Whether each single deletion deletes a value that was put once, and no key with single deletions
-/// is deleted otherwise.
-fn is_legal(history: &[Op], keys: usize) -> bool {
-    let is_single = |op: &Op| matches!(op, Op::Single(_));
-    (0..keys).all(|key| {
-        let of_key: Vec<Op> = history
-            .iter()
-            .copied()
-            .filter(|op| op.concerns(key))
-            .collect();
-        let in_turn = |(at, op): (usize, &Op)| match at.is_multiple_of(2) {
-            true => op.is_value(),
-            false => is_single(op),
-        };
-        !of_key.iter().any(is_single) || of_key.iter().enumerate().all(in_turn)
-    })
-}
 
 /// Worlds of equally many keys and operations.
 pub(super) struct Worlds {
@@ -71,11 +23,7 @@ impl Worlds {
     /// Every legal history of so many keys and operations.
     pub(super) fn every(keys: usize, ops: u32) -> Self {
         let menu = Op::all(keys);
-        let histories = (0..menu.len().pow(ops)).map(|index| {
-            let digit = |at| index / menu.len().pow(at) % menu.len();
-            (0..ops).map(|at| menu[digit(at)]).collect()
-        });
-        let legal = histories.filter(|history: &Vec<Op>| is_legal(history, keys));
+        let legal = every_list(&menu, ops).filter(|history| is_legal(history, keys));
         Worlds {
             keys,
             histories: legal.collect(),
