@@ -1,7 +1,7 @@
 //! Behaviour as text: steps of several transactions, and the result of each.
 //!
-//! Each file of `tests/golden` is one store in a simulated file system, in the form of
-//! [`titan_testkit::golden`]. These are the commands:
+//! Each file of the folders of `tests/golden` is one store in a simulated file system, in the form
+//! of [`titan_testkit::golden`]. These are the commands:
 //!
 //! - `open SETTING...` opens a new store. The settings are `two-phases`, `no-async` and `wait:S`.
 //! - `run` takes steps, one a line (`steps`), and prints each with its result.
@@ -18,6 +18,8 @@ mod orders;
 mod requests;
 mod steps;
 mod words;
+
+use std::path::Path;
 
 use titan_testkit::golden;
 
@@ -49,38 +51,61 @@ impl golden::Machine for Machine {
     }
 }
 
-titan_testkit::golden_tests! {
-    Machine,
-    "tests/golden",
-    async_commit,
-    async_orders,
-    cleanup,
-    client_reads,
-    commit,
-    conflicts,
-    conversion_orders,
-    deadlines,
-    demands,
-    destroy_range,
-    ended_orders,
-    fall_back,
-    heartbeat,
-    locked_rows,
-    old_versions,
-    one_phase,
-    own_transactions,
-    pessimistic,
-    pessimistic_demands,
-    prewrite,
-    readers,
-    reopening,
-    resolve_lock,
-    rollback,
-    rollback_orders,
-    safe_point,
-    scans,
-    status,
-    status_actions,
-    status_orders,
-    writers,
+mod order_files {
+    titan_testkit::golden_tests! {
+        super::Machine,
+        "tests/golden/orders",
+        async_orders,
+        conflicts,
+        conversion_orders,
+        ended_orders,
+        rollback_orders,
+        status_orders,
+    }
+}
+
+mod percolator_files {
+    titan_testkit::golden_tests! {
+        super::Machine,
+        "tests/golden/percolator",
+        async_commit,
+        cleanup,
+        client_reads,
+        commit,
+        demands,
+        fall_back,
+        heartbeat,
+        one_phase,
+        pessimistic,
+        pessimistic_demands,
+        prewrite,
+        resolve_lock,
+        rollback,
+        status,
+        status_actions,
+    }
+}
+
+mod store_files {
+    titan_testkit::golden_tests! {
+        super::Machine,
+        "tests/golden/store",
+        deadlines,
+        destroy_range,
+        locked_rows,
+        old_versions,
+        own_transactions,
+        readers,
+        reopening,
+        safe_point,
+        scans,
+        writers,
+    }
+}
+
+#[test]
+fn every_folder_has_tests() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let folders = ["orders", "percolator", "store"];
+    assert_eq!(golden::files(&dir).unwrap(), folders);
 }
