@@ -5,14 +5,19 @@ use std::path::Path;
 use titan_campaigns::{case, crash, faults, metamorphic, mvcc};
 use titan_testkit::failure::{CheckFailure, Doing};
 
-/// Runs all files of a folder.
+/// Runs all files of a folder and of those in it.
 fn all(folder: &str, replay: impl Fn(&str) -> Result<u64, CheckFailure>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("regressions")
         .join(folder);
     let mut files = 0;
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let path = entry.unwrap().path();
+    let mut waiting = vec![folder.clone()];
+    while let Some(path) = waiting.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).unwrap();
+            waiting.extend(entries.map(|entry| entry.unwrap().path()));
+            continue;
+        }
         let text = std::fs::read_to_string(&path).unwrap();
         match replay(&text).doing(path.display()) {
             Ok(passed) => assert!(passed > 0, "{} tests nothing", path.display()),
