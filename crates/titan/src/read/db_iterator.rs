@@ -47,12 +47,7 @@ pub(crate) struct IteratorSource {
 pub struct DbIterator {
     visible: VisibleIterator,
     ranged: RangedSource,
-    /// The prefix of the last seek, if it bounds `visible`.
-    start: Option<Vec<u8>>,
-    /// Whether the bounds of `visible` are those of that prefix, so that it begins no other one.
-    start_is_whole: bool,
-    /// Whether the entry has another prefix than that, so that it is not within the bounds.
-    is_past_prefix: bool,
+    sought: Sought,
     window: ValueWindow,
     /// Whether the entry shown is the window's front; then `visible` is somewhere ahead of it.
     in_window: bool,
@@ -65,6 +60,16 @@ pub struct DbIterator {
     /// `None` of an iterator that is counted with others.
     _listed: Option<ListedIterator>,
     _snapshot: Option<Snapshot>,
+}
+
+/// The prefix of the last seek, if it bounds the iterator.
+#[derive(Default)]
+struct Sought {
+    prefix: Option<Vec<u8>>,
+    /// Whether the bounds of the iterator are those of the prefix, so that it begins no other one.
+    is_whole: bool,
+    /// Whether the entry has another prefix than that, so that it is not within the bounds.
+    is_passed: bool,
 }
 
 impl Drop for DbIterator {
@@ -112,9 +117,7 @@ impl DbIterator {
         };
         Ok(DbIterator {
             visible: ranged.visible(options.prefix.as_deref())?,
-            start: None,
-            start_is_whole: false,
-            is_past_prefix: false,
+            sought: Sought::default(),
             ranged,
             window: ValueWindow::new(options.prefetch_values, scans),
             in_window: false,
@@ -130,7 +133,7 @@ impl DbIterator {
 
     /// Whether the iterator is on an entry.
     pub fn valid(&self) -> bool {
-        self.is_on_entry() && !self.is_past_prefix
+        self.is_on_entry() && !self.sought.is_passed
     }
 
     /// The same for an entry with any prefix.
@@ -272,8 +275,8 @@ impl DbIterator {
             (Some(target), Some(extractor)) => self.or_invalidate(extractor.prefix(target))?,
             _ => None,
         };
-        self.is_past_prefix = false;
-        if prefix != self.start.as_deref() {
+        self.sought.is_passed = false;
+        if prefix != self.sought.prefix.as_deref() {
             let prefix = prefix.map(<[u8]>::to_vec);
             self.leave_window();
             let bounds = prefix.as_deref().or(self.ranged.options.prefix.as_deref());
@@ -281,8 +284,8 @@ impl DbIterator {
             self.visible.invalidate();
             self.visible = self.ranged.visible(bounds)?;
             let is_whole = |prefix: &Vec<u8>| extractor.is_some_and(|e| e.is_surely_whole(prefix));
-            self.start_is_whole = prefix.as_ref().is_some_and(is_whole);
-            self.start = prefix;
+            self.sought.is_whole = prefix.as_ref().is_some_and(is_whole);
+            self.sought.prefix = prefix;
         }
         Ok(())
     }
@@ -292,15 +295,15 @@ impl DbIterator {
     fn compare_prefix(&mut self) -> Result<()> {
         let goes_on = mutant!(prefix_begins_another);
         let extractor = self.ranged.prefix_extractor.as_deref();
-        let (Some(start), Some(extractor)) = (&self.start, extractor) else {
+        let (Some(start), Some(extractor)) = (&self.sought.prefix, extractor) else {
             return Ok(());
         };
-        if self.start_is_whole || goes_on || !self.is_on_entry() {
+        if self.sought.is_whole || goes_on || !self.is_on_entry() {
             return Ok(());
         }
         let prefix = extractor.prefix(self.key());
         let is_other = prefix.map(|prefix| prefix != Some(&**start));
-        self.is_past_prefix = self.or_invalidate(is_other)?;
+        self.sought.is_passed = self.or_invalidate(is_other)?;
         Ok(())
     }
 

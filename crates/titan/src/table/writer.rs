@@ -102,27 +102,50 @@ pub struct TableWriter {
     index: IndexBuilder,
     filter: Option<FilterBuilder>,
     tombstones: Vec<RangeTombstone>,
-    liveness: LivenessBlock,
-    referenced_blob_bytes: u64,
-    /// The first internal key; empty before it.
-    first_key: Vec<u8>,
-    /// The internal key added last; empty before the first.
-    last_key: Vec<u8>,
+    pointers: Pointers,
+    keys: Ends,
     run: PrefixRun,
-    smallest_seq: SequenceNumber,
-    largest_seq: SequenceNumber,
-    num_entries: u64,
-    num_deletions: u64,
-    num_merge_operands: u64,
-    raw_key_size: u64,
-    raw_value_size: u64,
+    counts: Counts,
     /// The property about times; empty if they are not recorded.
     times: Vec<u8>,
+    collection: Collection,
+}
+
+/// The pointers of the entries so far.
+#[derive(Default)]
+struct Pointers {
+    liveness: LivenessBlock,
+    /// Bytes of the blob records to which they lead.
+    bytes: u64,
+}
+
+/// The ends of the entries so far.
+#[derive(Default)]
+struct Ends {
+    /// The first internal key; empty before it.
+    first: Vec<u8>,
+    /// The internal key added last; empty before the first.
+    last: Vec<u8>,
+}
+
+/// Numbers about the entries so far.
+struct Counts {
+    smallest_seq: SequenceNumber,
+    largest_seq: SequenceNumber,
+    entries: u64,
+    deletions: u64,
+    merge_operands: u64,
+    raw_key_size: u64,
+    raw_value_size: u64,
+}
+
+/// The collectors of properties, and their result.
+struct Collection {
     /// Until [`TableWriter::collect`].
     collectors: Option<Collectors>,
     /// The names of the collectors, as the property has them.
-    collector_names: String,
-    collected: CollectedReport,
+    names: String,
+    report: CollectedReport,
 }
 
 impl TableWriter {
@@ -135,38 +158,40 @@ impl TableWriter {
             index: IndexBuilder::default(),
             filter: FilterBuilder::new(options.bloom_bits_per_key),
             tombstones: Vec::new(),
-            liveness: LivenessBlock::default(),
-            referenced_blob_bytes: 0,
-            first_key: Vec::new(),
-            last_key: Vec::new(),
+            pointers: Pointers::default(),
+            keys: Ends::default(),
             run: PrefixRun::default(),
-            smallest_seq: SequenceNumber::MAX,
-            largest_seq: SequenceNumber::ZERO,
-            num_entries: 0,
-            num_deletions: 0,
-            num_merge_operands: 0,
-            raw_key_size: 0,
-            raw_value_size: 0,
+            counts: Counts {
+                smallest_seq: SequenceNumber::MAX,
+                largest_seq: SequenceNumber::ZERO,
+                entries: 0,
+                deletions: 0,
+                merge_operands: 0,
+                raw_key_size: 0,
+                raw_value_size: 0,
+            },
             times: Vec::new(),
-            collectors: None,
-            collector_names: "[]".to_owned(),
-            collected: CollectedReport::default(),
+            collection: Collection {
+                collectors: None,
+                names: "[]".to_owned(),
+                report: CollectedReport::default(),
+            },
             options,
         }
     }
 
     /// Shows all entries to these collectors. To be called before the first.
     pub(crate) fn show_to(&mut self, collectors: Collectors) {
-        self.collector_names = collectors.names();
-        self.collectors = Some(collectors);
+        self.collection.names = collectors.names();
+        self.collection.collectors = Some(collectors);
     }
 
     /// Takes the reports of the collectors, which the table will have. To be called after the last
     /// entry.
     pub(crate) fn collect(&mut self) -> TableContent {
-        let collectors = self.collectors.take();
+        let collectors = self.collection.collectors.take();
         let content = collectors.map(Collectors::finish).unwrap_or_default();
-        self.collected.clone_from(&content.report);
+        self.collection.report.clone_from(&content.report);
         content
     }
 
@@ -181,25 +206,25 @@ impl TableWriter {
         if ikey.len().saturating_add(value.len()) > MAX_ENTRY {
             return Err(Error::invalid_argument("entry too large for a table"));
         }
-        let first = self.last_key.is_empty();
+        let first = self.keys.last.is_empty();
         if !first
             && self
                 .options
                 .comparator
-                .compare(&self.last_key, ikey)
+                .compare(&self.keys.last, ikey)
                 .is_ge()
         {
             return Err(Error::corruption("table entries are out of order")
                 .at(&self.output.path, self.output.position()));
         }
         match parsed.value_type {
-            ValueType::Deletion | ValueType::SingleDeletion => self.num_deletions += 1,
-            ValueType::Merge => self.num_merge_operands += 1,
+            ValueType::Deletion | ValueType::SingleDeletion => self.counts.deletions += 1,
+            ValueType::Merge => self.counts.merge_operands += 1,
             ValueType::BlobIndex | ValueType::WideColumnEntity => {
                 let key_len = parsed.user_key.len();
                 each_pointer(parsed.value_type, value, |index| {
-                    self.liveness.add(key_len, &index)?;
-                    self.referenced_blob_bytes += index.record_len(key_len);
+                    self.pointers.liveness.add(key_len, &index)?;
+                    self.pointers.bytes += index.record_len(key_len);
                     Ok(())
                 })?;
             }
@@ -208,7 +233,7 @@ impl TableWriter {
             }
             ValueType::Value => {}
         }
-        let is_new_key = first || user_key(&self.last_key) != parsed.user_key;
+        let is_new_key = first || user_key(&self.keys.last) != parsed.user_key;
         let begins = is_new_key && self.options.prefix_extractor.is_some();
         let prefix = if begins {
             self.new_prefix(parsed.user_key)
@@ -221,7 +246,7 @@ impl TableWriter {
             self.finish_block(Some(ikey))?;
         }
         if first {
-            self.first_key.extend_from_slice(ikey);
+            self.keys.first.extend_from_slice(ikey);
         }
         if let Some(prefix) = prefix {
             self.run.begin(prefix);
@@ -234,14 +259,14 @@ impl TableWriter {
                 filter.add_prefix(self.run.prefix());
             }
         }
-        if let Some(collectors) = &mut self.collectors {
+        if let Some(collectors) = &mut self.collection.collectors {
             collectors.add(&parsed, value)?;
         }
         self.data.add(ikey, value);
-        self.last_key.clear();
-        self.last_key.extend_from_slice(ikey);
+        self.keys.last.clear();
+        self.keys.last.extend_from_slice(ikey);
         self.count(parsed.sequence, ikey.len(), value.len());
-        self.num_entries += 1;
+        self.counts.entries += 1;
         Ok(())
     }
 
@@ -275,7 +300,7 @@ impl TableWriter {
                 "range tombstone that ends before it starts",
             ));
         }
-        if let Some(collectors) = &mut self.collectors {
+        if let Some(collectors) = &mut self.collection.collectors {
             collectors.add_range_tombstone(t);
         }
         self.tombstones.push(t.clone());
@@ -284,8 +309,8 @@ impl TableWriter {
 
     /// Records when the entries so far had been written.
     pub(crate) fn record_times(&mut self, times: &SequenceTimes) {
-        let times = times.between(self.smallest_seq, self.largest_seq);
-        if !times.is_empty() && self.num_entries > 0 {
+        let times = times.between(self.counts.smallest_seq, self.counts.largest_seq);
+        if !times.is_empty() && self.counts.entries > 0 {
             self.times = times.encode();
         }
     }
@@ -297,19 +322,19 @@ impl TableWriter {
 
     /// Bytes of the blob records (header, key, stored value) that the entries so far point to.
     pub(crate) fn referenced_blob_bytes(&self) -> u64 {
-        self.referenced_blob_bytes
+        self.pointers.bytes
     }
 
     /// Whether there is nothing to write, neither points nor range tombstones.
     pub(crate) fn is_empty(&self) -> bool {
-        self.num_entries == 0 && self.tombstones.is_empty()
+        self.counts.entries == 0 && self.tombstones.is_empty()
     }
 
     fn count(&mut self, sequence: SequenceNumber, key_len: usize, value_len: usize) {
-        self.smallest_seq = self.smallest_seq.min(sequence);
-        self.largest_seq = self.largest_seq.max(sequence);
-        self.raw_key_size += key_len as u64;
-        self.raw_value_size += value_len as u64;
+        self.counts.smallest_seq = self.counts.smallest_seq.min(sequence);
+        self.counts.largest_seq = self.counts.largest_seq.max(sequence);
+        self.counts.raw_key_size += key_len as u64;
+        self.counts.raw_value_size += value_len as u64;
     }
 
     fn block_is_full_for(&self, ikey: &[u8], value: &[u8]) -> bool {
@@ -328,9 +353,9 @@ impl TableWriter {
         let handle = self
             .output
             .block(self.data.finish(), self.options.compression)?;
-        let mut separator = self.last_key.clone();
+        let mut separator = self.keys.last.clone();
         if let Some(next) = next {
-            if user_key(&self.last_key) == user_key(next) {
+            if user_key(&self.keys.last) == user_key(next) {
                 self.index.note_straddling();
             }
             self.options
@@ -352,7 +377,7 @@ impl TableWriter {
     /// Whether a separator follows the last key, or is it, and is before the next.
     fn is_between_blocks(&self, separator: &[u8], next: Option<&[u8]>) -> bool {
         let order = &self.options.comparator;
-        order.compare(&self.last_key, separator).is_le()
+        order.compare(&self.keys.last, separator).is_le()
             && next.is_none_or(|next| order.compare(separator, next).is_lt())
     }
 }

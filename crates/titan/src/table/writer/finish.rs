@@ -26,18 +26,18 @@ impl TableWriter {
         self.finish_block(None)?;
         self.sort_tombstones();
         self.check_counts();
-        let points = (std::mem::take(&mut self.first_key), self.last_key.clone());
+        let points = (std::mem::take(&mut self.keys.first), self.keys.last.clone());
         let (smallest, largest) = bounds(points, &self.tombstones, &self.options.comparator);
-        self.liveness.sort();
-        let blob_refs = self.liveness.totals();
+        self.pointers.liveness.sort();
+        let blob_refs = self.pointers.liveness.totals();
         invariant!(
             self.options.comparator.compare(&smallest, &largest).is_le(),
             "a table ends before it begins"
         );
         invariant!(
-            total(blob_refs.iter().map(|refs| refs.bytes)) == self.referenced_blob_bytes,
+            total(blob_refs.iter().map(|refs| refs.bytes)) == self.pointers.bytes,
             "the pointers of a table lead to {} bytes, and those of its blob files to others",
-            self.referenced_blob_bytes
+            self.pointers.bytes
         );
 
         let data_size = self.output.position();
@@ -63,13 +63,13 @@ impl TableWriter {
             file_size: self.output.position(),
             smallest,
             largest,
-            smallest_seq: self.smallest_seq,
-            largest_seq: self.largest_seq,
-            num_entries: self.num_entries,
-            num_deletions: self.num_deletions,
+            smallest_seq: self.counts.smallest_seq,
+            largest_seq: self.counts.largest_seq,
+            num_entries: self.counts.entries,
+            num_deletions: self.counts.deletions,
             num_range_deletions: self.tombstones.len() as u64,
-            raw_key_size: self.raw_key_size,
-            raw_value_size: self.raw_value_size,
+            raw_key_size: self.counts.raw_key_size,
+            raw_value_size: self.counts.raw_value_size,
             unique_id: self.unique_id(),
             blob_refs,
         })
@@ -97,28 +97,28 @@ impl TableWriter {
     /// States what holds of the counts when all entries are in blocks.
     fn check_counts(&self) {
         invariant!(
-            self.smallest_seq <= self.largest_seq,
+            self.counts.smallest_seq <= self.counts.largest_seq,
             "a table with operations has none"
         );
         invariant!(
-            self.num_deletions + self.num_merge_operands <= self.num_entries,
+            self.counts.deletions + self.counts.merge_operands <= self.counts.entries,
             "a table has {} entries, and {} deletions and operands",
-            self.num_entries,
-            self.num_deletions + self.num_merge_operands
+            self.counts.entries,
+            self.counts.deletions + self.counts.merge_operands
         );
         invariant!(
-            (self.index.len() > 0) == (self.num_entries > 0),
+            (self.index.len() > 0) == (self.counts.entries > 0),
             "a table of {} entries has {} data blocks",
-            self.num_entries,
+            self.counts.entries,
             self.index.len()
         );
         invariant!(
             self.filter.as_ref().is_none_or(|filter| {
-                (filter.len() > 0) == (self.num_entries > 0)
-                    && filter.len() as u64 <= 2 * self.num_entries
+                (filter.len() > 0) == (self.counts.entries > 0)
+                    && filter.len() as u64 <= 2 * self.counts.entries
             }),
             "the filter of {} entries has another number of keys and prefixes",
-            self.num_entries
+            self.counts.entries
         );
     }
 
@@ -178,12 +178,12 @@ impl TableWriter {
         blob_refs: &[BlobRefs],
         properties: &mut PropertiesBuilder,
     ) -> Result<()> {
-        if self.liveness.is_empty() {
+        if self.pointers.liveness.is_empty() {
             return Ok(());
         }
         let handle = self
             .output
-            .block(&self.liveness.encode(), self.options.compression)?;
+            .block(&self.pointers.liveness.encode(), self.options.compression)?;
         properties.bytes(name::LIVENESS, encoded(handle));
         properties.number(
             name::LIVENESS_COUNT,
@@ -220,12 +220,12 @@ impl TableWriter {
     fn describe(&self, p: &mut PropertiesBuilder) {
         let o = &self.options;
         let range_deletions = self.tombstones.len() as u64;
-        p.number(name::NUM_ENTRIES, self.num_entries + range_deletions);
-        p.number(name::DELETED_KEYS, self.num_deletions + range_deletions);
+        p.number(name::NUM_ENTRIES, self.counts.entries + range_deletions);
+        p.number(name::DELETED_KEYS, self.counts.deletions + range_deletions);
         p.number(name::NUM_RANGE_DELETIONS, range_deletions);
-        p.number(name::MERGE_OPERANDS, self.num_merge_operands);
-        p.number(name::RAW_KEY_SIZE, self.raw_key_size);
-        p.number(name::RAW_VALUE_SIZE, self.raw_value_size);
+        p.number(name::MERGE_OPERANDS, self.counts.merge_operands);
+        p.number(name::RAW_KEY_SIZE, self.counts.raw_key_size);
+        p.number(name::RAW_VALUE_SIZE, self.counts.raw_value_size);
         p.bytes(name::INDEX_TYPE, 0u32.to_le_bytes());
         p.number(name::INDEX_DELTA_ENCODED, 1);
         p.bytes(name::WHOLE_KEY_FILTERING, "1");
@@ -241,8 +241,8 @@ impl TableWriter {
         p.bytes(name::MERGE_OPERATOR, operator.unwrap_or("nullptr"));
         let extractor = extractor.map_or("nullptr", |extractor| extractor.name());
         p.bytes(name::PREFIX_EXTRACTOR, extractor);
-        p.bytes(name::COLLECTORS, self.collector_names.as_str());
-        p.collected(&self.collected);
+        p.bytes(name::COLLECTORS, self.collection.names.as_str());
+        p.collected(&self.collection.report);
         p.bytes(name::COMPRESSION, o.compression.property_name());
         // RocksDB's text for its default options; nothing reads it back.
         p.bytes(
