@@ -9,7 +9,7 @@
 //! - [circles](Crate::breaches_of_circles): no two files or folders of a folder reach each other by
 //!   imports;
 //! - [sizes](Crate::breaches_of_sizes): no struct that several files touch has more than 12
-//!   fields, no file more than 600 lines, no folder more than 25 files.
+//!   fields, no file more than 600 lines.
 //!
 //! Each law gives a list of breaches, which is to be empty:
 //!
@@ -73,8 +73,8 @@ impl Crate {
         circles::breaches(&self.sources)
     }
 
-    /// Structs that several files touch with more than 12 fields, files with more than 600 lines,
-    /// and folders with more than 25 files.
+    /// Structs that several files touch with more than 12 fields, and files with more than 600
+    /// lines.
     ///
     /// `records` names the structs that are data, not parts of the program: one field for each
     /// field of a format, for each option of a call, or for each number that users are shown.
@@ -121,7 +121,7 @@ macro_rules! module_laws {
         }
 
         #[test]
-        fn structs_files_and_folders_are_small() {
+        fn structs_and_files_are_small() {
             let breaches = sources().breaches_of_sizes($records).unwrap();
             $crate::law::assert_none(breaches, $sizes);
         }

@@ -1,10 +1,11 @@
-//! The laws of words: comments and documents that a machine can judge.
+//! The laws of words, which judge the comments, documents and folders of the whole workspace.
 //!
 //! - [`wide`]: lines of comments have at most 100 columns. A row of a table and a line of one word
 //!   cannot be broken, so they may be longer;
 //! - [`openings`]: no paragraph of a doc comment begins with What, Who, That or How;
 //! - [`paths`]: the files that comments and documents name exist, and the name is that of one file;
-//! - [`links`]: the files and headings to which documents link exist.
+//! - [`links`]: the files and headings to which documents link exist;
+//! - [`crowded`]: a folder has at most 25 files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 const COLUMNS: usize = 100;
+const FILES: usize = 25;
 const OPENINGS: [&str; 4] = ["What", "Who", "That", "How"];
 /// Folders of the workspace that a name may begin with which names a file or folder from the root.
 const ROOTS: [&str; 6] = ["crates/", "docs/", "scripts/", "fuzz/", ".ci/", ".cargo/"];
@@ -23,7 +25,7 @@ const ENDINGS: [&str; 3] = [".rs", ".md", ".toml"];
 pub struct Breach {
     /// The file, from the root of the workspace on.
     pub file: PathBuf,
-    /// The line, the first is 1.
+    /// The line, the first is 1; 0 if all of the file or folder breaks the law.
     pub line: usize,
     /// The offending text.
     pub text: String,
@@ -288,6 +290,22 @@ pub fn links(workspace: &Workspace) -> Vec<Breach> {
     breaches
 }
 
+/// Folders with more files than a reader can survey. `data` are folders of files that nobody reads
+/// in a row, from the root of the workspace on; folders beneath them count as they do.
+pub fn crowded(workspace: &Workspace, data: &[&str]) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    for folder in &workspace.folders {
+        let files = workspace.files.keys();
+        let files = files
+            .filter(|file| file.parent() == Some(folder.as_path()))
+            .count();
+        if files > FILES && !data.iter().any(|data| folder.starts_with(data)) {
+            breaches.push(breach(folder, 0, format!("{files} files")));
+        }
+    }
+    breaches
+}
+
 /// A path without `..`; nothing if it leads out of the workspace.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
@@ -446,6 +464,18 @@ mod tests {
             "docs/d.md:1: same.rs",
         ];
         assert_eq!(texts(&found), expected);
+    }
+
+    #[test]
+    fn folders_have_at_most_25_files() {
+        let names = |folder: &str, files: usize| {
+            let name = |i| format!("{folder}/{i}.txt");
+            (0..files).map(name).collect::<Vec<_>>()
+        };
+        let names = [names("a", 25), names("b/c", 26), names("d/e", 26)].concat();
+        let files: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let found = crowded(&workspace(&files), &["d"]);
+        assert_eq!(texts(&found), ["b/c:0: 26 files"]);
     }
 
     #[test]

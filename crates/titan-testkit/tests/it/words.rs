@@ -47,6 +47,13 @@ fn links_of_documents_lead_somewhere() {
     assert_none(&words::links(&workspace()));
 }
 
+#[test]
+fn folders_have_at_most_25_files() {
+    // Directories of databases, inputs of fuzz targets, and records that are never rewritten.
+    let data = ["crates/titan/tests/fixtures", "fuzz/corpus", "docs/adr"];
+    assert_none(&words::crowded(&workspace(), &data));
+}
+
 /// A registry shows the page of a package without the files around it.
 #[test]
 fn pages_of_libraries_link_to_no_files() {
