@@ -5,7 +5,8 @@
 //! - [`openings`]: no paragraph of a doc comment begins with What, Who, That or How;
 //! - [`paths`]: the files that comments and documents name exist, and the name is that of one file;
 //! - [`links`]: the files and headings to which documents link exist;
-//! - [`crowded`]: a folder has at most 25 files.
+//! - [`crowded`]: a folder has at most 25 files;
+//! - [`count`]: the number of words of documents is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -306,6 +307,15 @@ pub fn crowded(workspace: &Workspace, data: &[&str]) -> Vec<Breach> {
     breaches
 }
 
+/// Number of words of the documents whose paths, from the root of the workspace on, `belongs`
+/// takes. A word is what is between blanks, as `wc` counts.
+pub fn count(workspace: &Workspace, belongs: impl Fn(&Path) -> bool) -> usize {
+    let documents = workspace.texts("md").filter(|(file, _)| belongs(file));
+    documents
+        .map(|(_, text)| text.split_whitespace().count())
+        .sum()
+}
+
 /// A path without `..`; nothing if it leads out of the workspace.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
@@ -476,6 +486,19 @@ mod tests {
         let files: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
         let found = crowded(&workspace(&files), &["d"]);
         assert_eq!(texts(&found), ["b/c:0: 26 files"]);
+    }
+
+    #[test]
+    fn words_of_documents_are_counted() {
+        let files = [
+            ("docs/a.md", "# A\n\ntwo  words\n"),
+            ("docs/b/c.md", "one"),
+            ("docs/d.txt", "none of these"),
+        ];
+        let workspace = workspace(&files);
+        let of_docs = |file: &Path| file.parent() == Some(Path::new("docs"));
+        assert_eq!(count(&workspace, of_docs), 4);
+        assert_eq!(count(&workspace, |_| true), 5);
     }
 
     #[test]

@@ -54,6 +54,24 @@ fn folders_have_at_most_25_files() {
     assert_none(&words::crowded(&workspace(), &data));
 }
 
+/// The guides, `README.md` and the pages of the crates.
+#[test]
+fn documents_have_at_most_35_000_words() {
+    let words = words::count(&workspace(), |file| {
+        let is_of_crate = file.starts_with("crates") && file.iter().count() == 3;
+        file.parent() == Some(Path::new("docs"))
+            || file == Path::new("README.md")
+            || is_of_crate && file.ends_with("README.md")
+    });
+    assert!(words <= 35_000, "{words}");
+}
+
+#[test]
+fn decision_records_have_at_most_15_000_words() {
+    let words = words::count(&workspace(), |file| file.starts_with("docs/adr"));
+    assert!(words <= 15_000, "{words}");
+}
+
 /// A registry shows the page of a package without the files around it.
 #[test]
 fn pages_of_libraries_link_to_no_files() {
