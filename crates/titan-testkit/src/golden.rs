@@ -88,17 +88,24 @@ fn run(machine: &mut impl Machine, text: &str) -> String {
     out
 }
 
-/// The steps, each with its result and what belongs to it.
+/// The steps, each with its result and what belongs to it. A line that is the text of a step stands
+/// beneath it, so that the step does not look like one without a result.
 fn with_results(steps: &[&str], output: Vec<String>) -> Vec<String> {
-    let is_of = |line: &str, step: &str| {
+    let is_result = |line: &str, step: &str| {
         let rest = line.strip_prefix(step);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(RESULT))
+        rest.is_some_and(|rest| rest.starts_with(RESULT))
     };
+    let is_of = |line: &str, step: &str| line == step || is_result(line, step);
     let mut lines = Vec::new();
     let mut output = output.into_iter().peekable();
     for (n, step) in steps.iter().enumerate() {
-        let result = output.next_if(|line| is_of(line, step));
-        lines.push(result.unwrap_or_else(|| (*step).to_owned()));
+        match output.next_if(|line| is_of(line, step)) {
+            Some(line) if is_result(&line, step) => lines.push(line),
+            line => {
+                lines.push((*step).to_owned());
+                lines.extend(line.map(|line| format!("{FURTHER}{line}")));
+            }
+        }
         let later = steps.get(n + 1..).unwrap_or_default();
         let is_further = |line: &String| !later.iter().any(|step| is_of(line, step));
         while let Some(line) = output.next_if(is_further) {
@@ -179,6 +186,7 @@ mod tests {
         fn perform(&mut self, _: &str, input: &[&str]) -> Vec<String> {
             let answer = |step: &&str| match *step {
                 "silent" => Vec::new(),
+                "echo" => vec!["echo".to_owned()],
                 "list" => vec!["list -> one".to_owned(), "two".to_owned()],
                 step => vec![format!("{step} -> {}", step.len())],
             };
@@ -190,6 +198,14 @@ mod tests {
     fn steps_have_their_results_behind_them() {
         let text = "do\na b\nsilent\nlist\n  old\na b -> old\nlist\n";
         let expected = "do\na b -> 3\nsilent\nlist -> one\n  two\na b -> 3\nlist -> one\n  two\n\n";
+        assert_eq!(run(&mut Steps, text), expected);
+        assert_eq!(run(&mut Steps, expected), expected);
+    }
+
+    #[test]
+    fn a_step_without_a_result_differs_from_one_that_gives_its_own_text() {
+        let text = "do\nsilent\necho\necho\nsilent\n";
+        let expected = "do\nsilent\necho\n  echo\necho\n  echo\nsilent\n\n";
         assert_eq!(run(&mut Steps, text), expected);
         assert_eq!(run(&mut Steps, expected), expected);
     }
