@@ -165,13 +165,17 @@ fn parse_op(line: &str) -> Result<Op> {
     }
     let mut words = Words::of(line);
     let word = words.next("an operation")?;
+    let only_writes = || wrong("only writes are synced or unlogged");
     if word == "compact" && words.clone().count() == 1 {
-        return parse_op(&format!("{line} - -"));
+        return match durability {
+            Durability::Logged => parse_op(&format!("{line} - -")),
+            _ => Err(only_writes()),
+        };
     }
     match Op::take(word, &mut words)? {
         Op::MultiGet { keys, .. } if keys.is_empty() => Err(wrong("a key is missing")),
         Op::Write { writes, .. } => Ok(Op::Write { writes, durability }),
-        _ if durability != Durability::Logged => Err(wrong("only writes are synced or unlogged")),
+        _ if durability != Durability::Logged => Err(only_writes()),
         op => Ok(op),
     }
 }
@@ -246,6 +250,9 @@ mod tests {
             "reopen now",
             "sync reopen",
             "unlogged flush-all",
+            "sync compact default",
+            "unlogged compact default",
+            "sync compact default a b",
             "batch [reopen]",
             "batch put default k 1*1",
             "what",
