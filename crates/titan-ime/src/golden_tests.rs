@@ -3,7 +3,8 @@
 //! `open` makes an empty store with a cache; its words set options. The input lines of `do` are
 //! steps, and each output line is a step with its outcome. Keys are words, `a..m` is a range from
 //! `a` to before `m`, `x*300` a value of 300 letters, `@3` the timestamp of the third commit.
-//! `repeat 9 maintain; fits` performs its steps in turn, nine times.
+//! `repeat 9 maintain; fits` performs its steps in turn, nine times, and ends with the first that
+//! fails.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,6 +48,9 @@ golden_tests!(
     writes_while_loading,
 );
 
+/// The result of a step, or the text of its error.
+type Outcome = Result<String, String>;
+
 /// A store with a cache, and the objects of its program.
 #[derive(Default)]
 struct World {
@@ -67,6 +71,19 @@ impl Machine for World {
             _ => panic!("unknown command: {command}"),
         }
     }
+}
+
+#[test]
+fn a_repeated_step_that_fails_is_shown() {
+    let mut world = World::default();
+    world.perform("open", &[]);
+    let steps = ["repeat 2 put a 1; get now a", "repeat 2 load b..b"];
+    let shown = world.perform("do", &steps);
+    let expected = [
+        "repeat 2 put a 1; get now a -> done",
+        "repeat 2 load b..b -> load b..b: the range is empty",
+    ];
+    assert_eq!(shown, expected);
 }
 
 /// A range as `a..m`; without a bound where it is left out.
@@ -170,7 +187,7 @@ impl World {
         self.cache().store()
     }
 
-    fn commit(&mut self, changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> String {
+    fn commit(&mut self, changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> Outcome {
         let mut transaction = self.store().begin();
         for (key, value) in changes {
             match value {
@@ -178,13 +195,9 @@ impl World {
                 None => transaction.delete(key),
             }
         }
-        match transaction.commit() {
-            Ok(at) => {
-                self.commits.push(at);
-                format!("@{}", self.commits.len())
-            }
-            Err(e) => e.to_string(),
-        }
+        let at = transaction.commit().map_err(|e| e.to_string())?;
+        self.commits.push(at);
+        Ok(format!("@{}", self.commits.len()))
     }
 
     fn snapshot(&self, name: &str) -> Snapshot {
@@ -199,19 +212,29 @@ impl World {
     }
 
     fn step(&mut self, step: &str) -> Vec<String> {
+        if step == "segments" {
+            let mut lines = self.segments();
+            lines[0].insert_str(0, "segments -> ");
+            return lines;
+        }
+        let outcome = self.outcome(step).unwrap_or_else(|error| error);
+        vec![format!("{step} -> {}", self.with_names(&outcome))]
+    }
+
+    fn outcome(&mut self, step: &str) -> Outcome {
         let words: Vec<&str> = step.split(' ').collect();
         let outcome = match *words {
-            ["put", key, word] => self.commit(&[(key.into(), Some(value(word)))]),
-            ["delete", key] => self.commit(&[(key.into(), None)]),
+            ["put", key, word] => self.commit(&[(key.into(), Some(value(word)))])?,
+            ["delete", key] => self.commit(&[(key.into(), None)])?,
             ["fill", prefix, count, word] => {
                 let key = |n| format!("{prefix}{n:03}").into_bytes();
                 let changes = (0..count.parse().unwrap()).map(|n: u32| (key(n), Some(value(word))));
-                self.commit(&changes.collect::<Vec<_>>())
+                self.commit(&changes.collect::<Vec<_>>())?
             }
             ["empty", prefix, first, last] => {
                 let key = |n| format!("{prefix}{n:03}").into_bytes();
                 let numbers = first.parse::<u32>().unwrap()..=last.parse().unwrap();
-                self.commit(&numbers.map(|n| (key(n), None)).collect::<Vec<_>>())
+                self.commit(&numbers.map(|n| (key(n), None)).collect::<Vec<_>>())?
             }
             ["snapshot", name] => {
                 let snapshot = self.store().snapshot();
@@ -222,14 +245,14 @@ impl World {
                 self.snapshots.remove(name).unwrap();
                 "released".to_owned()
             }
-            ["get", at, key] => self.get(at, key),
+            ["get", at, key] => self.get(at, key)?,
             ["points", prefix, count] => self.points(prefix, count.parse().unwrap()),
             ["scan", at, bounds] => self.scan(at, bounds, Direction::Forward),
             ["scan", at, bounds, "backward"] => self.scan(at, bounds, Direction::Backward),
             ["load", bounds] => {
                 let (from, to) = range(bounds);
-                let loaded = self.cache().load(from, to);
-                loaded.map_or_else(|e| e.to_string(), |()| "held".to_owned())
+                self.cache().load(from, to).map_err(|e| e.to_string())?;
+                "held".to_owned()
             }
             ["begin", name, bounds, ref kind @ ..] => {
                 let (from, to) = range(bounds);
@@ -237,22 +260,18 @@ impl World {
                     ["pinned"] => self.cache().begin_pinned_load(from, to),
                     _ => self.cache().begin_load(from, to),
                 };
-                match load {
-                    Ok(load) => {
-                        self.loads.insert(name.to_owned(), load);
-                        "announced".to_owned()
-                    }
-                    Err(e) => e.to_string(),
-                }
+                let load = load.map_err(|e| e.to_string())?;
+                self.loads.insert(name.to_owned(), load);
+                "announced".to_owned()
             }
             ["step", name] => match self.loads.get_mut(name).unwrap().step() {
                 Ok(Progress::Going) => "going".to_owned(),
                 Ok(Progress::Done) => "done".to_owned(),
-                Err(e) => e.to_string(),
+                Err(e) => return Err(e.to_string()),
             },
             ["finish", name] => match self.loads.remove(name).unwrap().finish() {
                 Ok(()) => "held".to_owned(),
-                Err(e) => e.to_string(),
+                Err(e) => return Err(e.to_string()),
             },
             ["abandon", name] => {
                 drop(self.loads.remove(name).unwrap());
@@ -275,7 +294,7 @@ impl World {
                     "{} segments, {} keys, {} answers are the same",
                     report.segments, report.keys, report.answers
                 ),
-                Err(e) => e.to_string(),
+                Err(e) => return Err(e.to_string()),
             },
             ["bypass", bounds] => {
                 let (from, to) = range(bounds);
@@ -319,15 +338,12 @@ impl World {
                 format!("over {} thousand steps", saved / 10_000 * 10)
             }
             ["reopen"] => self.reopen().remove(0),
-            ["segments"] => {
-                let mut lines = self.segments();
-                lines[0].insert_str(0, "segments -> ");
-                return lines;
-            }
             ["repeat", times, ref rest @ ..] => {
                 let rest = rest.join(" ");
                 for _ in 0..times.parse().unwrap() {
-                    rest.split("; ").for_each(|step| drop(self.step(step)));
+                    for step in rest.split("; ") {
+                        self.outcome(step).map_err(|e| format!("{step}: {e}"))?;
+                    }
                 }
                 "done".to_owned()
             }
@@ -339,7 +355,7 @@ impl World {
             }
             _ => panic!("unknown step: {step}"),
         };
-        vec![format!("{step} -> {}", self.with_names(&outcome))]
+        Ok(outcome)
     }
 
     /// A text with the names of timestamps.
@@ -353,16 +369,17 @@ impl World {
         text
     }
 
-    fn get(&self, at: &str, key: &str) -> String {
+    fn get(&self, at: &str, key: &str) -> Outcome {
         let snapshot = self.snapshot(at);
         let before = self.cache().shared().counters.points.sums();
         let found = snapshot.get(key.as_bytes());
         let after = self.cache().shared().counters.points.sums();
-        let found = match found {
-            Ok(found) => found.map_or_else(|| "nothing".to_owned(), |value| shown(&value)),
-            Err(e) => e.to_string(),
-        };
-        format!("{found} ({})", counted(&before, &after))
+        let counted = counted(&before, &after);
+        match found {
+            Ok(Some(value)) => Ok(format!("{} ({counted})", shown(&value))),
+            Ok(None) => Ok(format!("nothing ({counted})")),
+            Err(e) => Err(format!("{e} ({counted})")),
+        }
     }
 
     /// Point reads of the rows of a prefix.
