@@ -167,7 +167,7 @@ pub(crate) fn advise(text: &str) {
 
 /// Recommends `titan repair` after damage.
 pub(crate) fn suggest_repair() {
-    advise("titan check lists all damage; titan repair saves what can be saved");
+    advise("titan check lists all damage; titan repair saves the readable data");
 }
 
 /// Names the databases of a node if `missing` is its directory, which is none.

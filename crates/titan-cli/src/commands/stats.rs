@@ -80,7 +80,7 @@ fn print(db: &Db, disk: &DiskUsage, out: &mut Out) -> Result<()> {
     if let more @ 1.. = shown.saturating_sub(files) {
         // Reading a database replays its WAL into tables and blob files in memory.
         out.line(format_args!(
-            "  the column families have {} more: what only the WAL has counts there as if it were flushed",
+            "  the column families have {} more: data that only the WAL has counts there as if it were flushed",
             output::size(more)
         ))?;
     }

@@ -175,7 +175,7 @@ fn check_files(
 impl CheckReport {
     /// The report for a database whose MANIFEST is damaged.
     fn of_manifest(damage: Error) -> Self {
-        let note = "the other files were not checked: only the MANIFEST says what they are";
+        let note = "the other files were not checked: only the MANIFEST describes them";
         CheckReport {
             notes: vec![note.to_owned()],
             problems: vec![damage],

@@ -52,7 +52,7 @@ impl Repair<'_> {
         });
         if let Some(newest) = gone.filter(|_| !overlooked) {
             let name = FileKind::Wal(newest).name();
-            let reason = "the newest WAL that the MANIFEST names is gone, with what was in it";
+            let reason = "the newest WAL that the MANIFEST names is gone, with its writes";
             self.report.lost.push(Loss::of_file(&name, reason));
             self.wals.damaged = true;
         }
@@ -82,13 +82,13 @@ impl Repair<'_> {
         let options = self.newest_options().unwrap_or_default();
         if options.is_some_and(|options| options.closes_without_wal()) {
             let note = "there is no WAL file. With optimize_manifest_for_recovery RocksDB leaves none \
-                        when it closes a database; if the program was killed, what it wrote since the \
-                        last flush is lost";
+                        when it closes a database; if the program was killed, its writes since the last \
+                        flush are lost";
             self.report.notes.push(note.to_owned());
             return;
         }
         let name = FileKind::Wal(needed).name();
-        let reason = "the WAL is gone, with what was written since the last flush";
+        let reason = "the WAL is gone, with the writes since the last flush";
         self.report.lost.push(Loss::of_file(&name, reason));
         self.wals.damaged = true;
     }

@@ -53,7 +53,7 @@ impl LogEnd {
             LogEnd::Clean => "it ends",
             LogEnd::Truncated { .. } => "a record is cut short",
             LogEnd::Corrupt { reason, .. } => reason,
-            LogEnd::Stale { .. } => "what an earlier use of the file left follows",
+            LogEnd::Stale { .. } => "records of an earlier use of the file follow",
         }
     }
 }

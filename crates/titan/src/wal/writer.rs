@@ -228,7 +228,7 @@ impl LogWriter {
             if last {
                 invariant!(
                     part.is_empty() && parts.all(<[u8]>::is_empty),
-                    "a record lacks the end of what it consists of"
+                    "a record lacks its end"
                 );
                 return;
             }

@@ -20,7 +20,7 @@ pub(super) fn advice(report: &SpaceReport) -> Vec<String> {
     if let n @ 1.. = damaged.count() {
         let n = output::count(n as u64);
         lines.push(format!(
-            "damaged blob files, {n}: titan check shows where, titan repair saves what can be saved"
+            "damaged blob files, {n}: titan check shows the places, titan repair saves the readable data"
         ));
     }
     let uncollected = sum(|f| if is_off(f) { garbage(f) } else { 0 });

@@ -138,7 +138,7 @@ impl Shared {
             new.family
                 .as_ref()
                 .is_none_or(|options| options.validate().is_ok()),
-            "options of family {} are changed to what an opening refuses",
+            "options of family {} are changed to values that an opening refuses",
             family.id
         );
         let keeps = self.opening.options.load().keep_options;

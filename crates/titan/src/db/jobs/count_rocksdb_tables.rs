@@ -178,7 +178,7 @@ impl Shared {
         let mut damage = FirstDamage(None);
         let check = reader.verify(&mut damage);
         if let Some(e) = damage.0 {
-            return Err(e.context("counting what a table refers to"));
+            return Err(e.context("counting the references of a table"));
         }
         table.require_pointer(|oldest| check.blob_refs.iter().any(|refs| refs.file == oldest))?;
         Ok(TableFacts {

@@ -40,7 +40,7 @@ impl Estimate {
 }
 
 impl Job for Estimate {
-    const DOING: &'static str = "estimating what the memtable shadows of";
+    const DOING: &'static str = "estimating the shadowed bytes below the memtable of";
     type Done = ();
     type Claim = ();
 

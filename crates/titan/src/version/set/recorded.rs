@@ -424,6 +424,6 @@ pub(crate) fn assert_same(runs: &Recorded, found: &Recorded) {
         let _ = writeln!(text, "runs with {}, recovers {}", runs.trim(), found.trim());
     }
     invariants::fail(format_args!(
-        "what is recovered is not what runs:\n{text}\nthe whole: {runs}"
+        "the recovered version differs from the running one:\n{text}\nthe whole: {runs}"
     ));
 }
