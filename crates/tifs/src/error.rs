@@ -10,7 +10,7 @@ use titan::ErrorKind;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The text of an error of reads that took too long.
-const OUTDATED: &str = "the store has dropped what is read, which was replaced since: repeat it";
+const OUTDATED: &str = "the store has dropped the versions that this reads: repeat it";
 
 /// The failure of an operation.
 ///

@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     let measured = measure(&directories, &Workload::ALL, &scale, args.rounds, &mut show);
     bar.finish_and_clear();
     if measured.is_err() && interrupt.came() {
-        bail!("interrupted; what was written is removed");
+        bail!("interrupted; the written files are removed");
     }
     let measured = measured.context("cannot measure")?;
     match global.json {

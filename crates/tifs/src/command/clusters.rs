@@ -181,14 +181,14 @@ pub(super) fn open_store(path: &Path, url: &RemoteUrl) -> Result<OpenStore> {
     let synced = mount_of(url).map(|mount| sync(mount, url.timeout));
     if let Some(Synced::NoAnswer(mountpoint)) = &synced {
         output::warn(&format!(
-            "the mount at {} does not answer: what its programs wrote last and did not sync may be missing",
+            "the mount at {} does not answer: the last writes of its programs may be missing, unless they were synced",
             mountpoint.display()
         ));
     } else if let Some(Synced::Done(synced)) = synced {
         synced?;
     } else if let Some(holder) = store.holder()? {
         output::warn(&format!(
-            "the volume is in use by {holder}: what its programs wrote last and did not sync may be missing"
+            "the volume is in use by {holder}: the last writes of its programs may be missing, unless they were synced"
         ));
     }
     Ok(OpenStore {

@@ -120,15 +120,15 @@ fn text(report: &Report, dir: &Path) -> String {
     let is_remote = dir.to_str().is_some_and(RemoteUrl::is_one);
     if report.has_lost_content() || report.is_damaged() && is_remote {
         lines.push(
-            "Content is missing or damaged. Copy what can be read from a mount with -o ro, or load an earlier dump."
+            "Content is missing or damaged. Copy the readable files from a mount with -o ro, or load an earlier dump."
                 .to_owned(),
         );
     } else if report.is_damaged() {
         let dir = dir.display();
         lines.push(format!(
-            "The store is damaged. titan check {dir} lists all places. Copy what can be read from tifs mount \
-             {dir} MOUNTPOINT -o ro, or load an earlier dump. titan repair {dir} makes a volume of what is \
-             whole, in {dir}.repaired; check that with tifs fsck."
+            "The store is damaged. titan check {dir} lists all places. Copy the readable files from \
+             tifs mount {dir} MOUNTPOINT -o ro, or load an earlier dump. titan repair {dir} makes a volume of \
+             the undamaged data, in {dir}.repaired; check that with tifs fsck."
         ));
     }
     lines.push(String::new());

@@ -174,7 +174,8 @@ impl Done {
 /// # Errors
 /// The process cannot mount.
 fn check_rights() -> Result<()> {
-    let sets = rustix::thread::capabilities(None).context("cannot find out what is allowed")?;
+    let sets = rustix::thread::capabilities(None)
+        .context("cannot read the capabilities of the process")?;
     if !sets.effective.contains(CapabilitySet::SYS_ADMIN) {
         bail!("only root can mount a volume (the capability CAP_SYS_ADMIN is needed)");
     }

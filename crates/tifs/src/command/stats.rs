@@ -160,7 +160,7 @@ const NUMBERS: [Number; 12] = [
     bytes!(
         "log_bytes",
         "log",
-        "Bytes of the log of the store: what was written and may not be in tables and blob files yet.",
+        "Bytes of the log of the store: writes that may not be in tables and blob files yet.",
         "/store/disk/wal_bytes"
     ),
     bytes!(

@@ -43,8 +43,7 @@ const LACKS_DATA: &str =
     "the file lacks data that was refused before; write it again, or cut it off";
 
 /// The reason why a write, or a read beyond the end, is refused before the kernel makes it.
-const REFUSED_BEFORE: &str =
-    "the volume is full, or could not store what was written to the file before";
+const REFUSED_BEFORE: &str = "the volume is full, or could not store earlier writes to the file";
 
 /// A file system as `fuser` calls it.
 pub(super) struct Adapter {

@@ -53,13 +53,13 @@ pub(in crate::kv) fn encode(record: &impl Serialize) -> Result<Vec<u8>> {
 pub(in crate::kv) fn decode<R: DeserializeOwned + AsRef<Owner>>(value: &[u8]) -> Result<R> {
     let record: R = serde_json::from_slice(value).map_err(|e| {
         Error::corrupt(format!(
-            "the record of who has the volume cannot be read: {e}"
+            "the record of the volume's owner cannot be read: {e}"
         ))
     })?;
     match record.as_ref().format {
         FORMAT => Ok(record),
         format => Err(Error::corrupt(format!(
-            "the record of who has the volume has format {format}; this version knows format {FORMAT}"
+            "the record of the volume's owner has format {format}; this version knows format {FORMAT}"
         ))),
     }
 }

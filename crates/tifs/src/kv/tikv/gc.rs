@@ -88,7 +88,7 @@ fn decode(value: Option<&[u8]>) -> Result<u64> {
     let version = value.split_first().filter(|(format, _)| **format == FORMAT);
     let version = version.and_then(|(_, version)| version.try_into().ok());
     let version = version.ok_or_else(|| {
-        Error::corrupt("the record of what the cluster has dropped cannot be read")
+        Error::corrupt("the record of the versions that the cluster has dropped cannot be read")
     })?;
     Ok(u64::from_be_bytes(version))
 }

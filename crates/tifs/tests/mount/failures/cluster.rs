@@ -188,7 +188,7 @@ fn commands_end_in_time_and_leave_a_stopped_mount_its_volume() {
         kill_process(stopped, Signal::STOP).unwrap();
         eventually("the lease ends", || ask().unwrap().is_none());
         let checked = tifs(["fsck", &url]);
-        let says = "does not answer: what its programs wrote last";
+        let says = "does not answer: the last writes of its programs";
         assert!(
             checked.status == 0 && checked.said.contains(says),
             "{checked:?}"

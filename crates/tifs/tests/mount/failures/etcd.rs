@@ -91,7 +91,7 @@ fn commands_end_in_time_and_leave_a_stopped_mount_its_volume() {
             vec!["dump", &url, dump.to_str().unwrap()],
         ] {
             let done = tifs(&arguments);
-            let says = "does not answer: what its programs wrote last";
+            let says = "does not answer: the last writes of its programs";
             assert!(done.status == 0 && done.said.contains(says), "{done:?}");
         }
         tifs(["mkfs", &url]).failed_with(&["has a volume files already"]);
