@@ -303,8 +303,8 @@ impl Killed {
         if must_be_kept {
             let event = event.ok_or_else(|| CheckFailure::wrong("nothing was said"))?;
             ensure!(event.records_left > 0 || event.skipped > 0, "{event}");
-            let kept = vfs.read_all(&kept).doing("read what is kept")?;
-            ensure!(kept == damaged, "what is kept differs");
+            let kept = vfs.read_all(&kept).doing("read the kept file")?;
+            ensure!(kept == damaged, "the kept file differs");
         }
         // The database goes on.
         db.put(b"on", b"and on").doing("put")?;

@@ -300,7 +300,7 @@ impl fmt::Display for Diff {
         if let Some(earlier) = self.equals_earlier {
             writeln!(
                 f,
-                "equals prefix {earlier}: what was acknowledged after it is missing"
+                "equals prefix {earlier}: the operations acknowledged after it are missing"
             )?;
         }
         writeln!(

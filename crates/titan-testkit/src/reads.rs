@@ -108,7 +108,7 @@ pub fn absent(db: &Db, written: &Written, found: &Model) -> Checked<()> {
         for key in written.get(family.name()).into_iter().flatten() {
             if found.get(family.name(), key).is_none() && family.get(key)?.is_some() {
                 return Err(CheckFailure::wrong(format!(
-                    "get of \"{}\" in {} finds what no scan meets",
+                    "get of \"{}\" in {} finds a value that no scan meets",
                     key.escape_ascii(),
                     family.name()
                 )));

@@ -143,7 +143,7 @@ impl Values {
         let expected = &self.buffer[place as usize + CHECKED_BYTES..];
         match rest.iter().zip(expected).position(|(a, b)| a != b) {
             Some(at) => Err(format!(
-                "byte {} is not what was written",
+                "byte {} differs from the written one",
                 at + CHECKED_BYTES
             )),
             None => Ok(()),

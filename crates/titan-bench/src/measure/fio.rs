@@ -73,7 +73,7 @@ fn job(dir: &Path, seconds: u32, how: &[&str]) -> Result<Value> {
         let errors = String::from_utf8_lossy(&output.stderr);
         bail!("fio failed ({}): {}", output.status, errors.trim());
     }
-    serde_json::from_slice(&output.stdout).context("reading what fio reports")
+    serde_json::from_slice(&output.stdout).context("reading the report of fio")
 }
 
 fn figure(report: &Value, direction: &str, name: &str) -> Result<f64> {

@@ -222,14 +222,14 @@ impl Driver<'_> {
         if self.session.is_interrupted() {
             return;
         }
-        self.session.progress.at("what the device gives (fio)");
+        self.session.progress.at("the rates of the device (fio)");
         match fio::ceilings(&self.plan.dir, self.plan.ceiling_seconds) {
             Ok(ceilings) => self
                 .session
                 .report
                 .record("the device", "fio", round, Ok(ceilings)),
             Err(e) => {
-                let remark = format!("What the device can give was not measured: {e:#}.");
+                let remark = format!("The rates of the device were not measured: {e:#}.");
                 self.session.remark(&remark);
             }
         }

@@ -113,7 +113,7 @@ impl Use {
         match Db::open(DIR, &self.options) {
             Ok(db) => self.find(&db, &written),
             Err(e) if self.certified && !written.is_empty() => {
-                Err(e).doing("what opened and was written to opens no more")
+                Err(e).doing("a database that was opened and written to opens no more")
             }
             Err(e) => self.stopped("opening again", Err::<(), _>(e)).map(|_| ()),
         }
@@ -133,7 +133,7 @@ impl Use {
             sound: !self.disguised,
             ..self.clone()
         };
-        repaired.read(&db).doing("reading what was repaired")?;
+        repaired.read(&db).doing("reading the repaired database")?;
         Ok(db.close()?)
     }
 
@@ -209,8 +209,8 @@ impl Use {
                 let put = db.write(batch, &WriteOptions::synced());
                 if self.stopped("writing", put)?.is_some() {
                     written.push((family.name().to_owned(), key.clone()));
-                    let found = self.stopped("get of what was written", family.get(&key))?;
-                    ensure!(found != Some(None), "what was written is not there");
+                    let found = self.stopped("get of a written key", family.get(&key))?;
+                    ensure!(found != Some(None), "a written key is not there");
                 }
             }
         }

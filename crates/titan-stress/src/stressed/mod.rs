@@ -76,7 +76,7 @@ fn run(plan: &Path) -> Result<(), String> {
         Ok(model) => model,
         Err(problem) => {
             world.complain(problem);
-            return Err("what was found is wrong".to_owned());
+            return Err("the contents are wrong".to_owned());
         }
     };
     world.out.tell(&Event::Dumped);

@@ -80,7 +80,7 @@ pub(super) fn commit(
         let found = transaction.get(&family, &key)?;
         ensure!(
             found.as_deref() == after.as_deref(),
-            "a transaction does not see what it wrote to \"{}\"",
+            "a transaction does not see its write to \"{}\"",
             key.escape_ascii()
         );
         let columns = transaction.get_entity(&family, &key)?;

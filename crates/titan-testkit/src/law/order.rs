@@ -50,7 +50,7 @@ pub(super) fn breaches(sources: &Sources, order: &[Vec<String>]) -> Vec<String> 
         for module in used {
             match rank(order, module) {
                 _ if module.is_empty() => {
-                    breaches.insert(format!("{file}: uses what the root of the crate defines"));
+                    breaches.insert(format!("{file}: uses an item of the root of the crate"));
                 }
                 Some(used) if used > own => {
                     let module = module.join("/");

@@ -91,7 +91,7 @@ fn host() -> Result<String, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find_map(|line| line.strip_prefix("host: "));
     line.map(str::to_owned)
-        .ok_or_else(|| "rustc does not say what platform this is".to_owned())
+        .ok_or_else(|| "rustc does not name this platform".to_owned())
 }
 
 fn succeed(command: &mut Command) -> Result<(), String> {

@@ -61,7 +61,7 @@ pub(super) fn run(job: &Job, step: &Step, program: &Program) -> Result<()> {
         bail!("{} ended with {status}: {last}", program.path().display());
     }
     let mut work = output::parse(&said, step)
-        .with_context(|| format!("reading what it says of {}", step.name))?;
+        .with_context(|| format!("reading its report of {}", step.name))?;
     let live = expected(live, job.workload.records, step, work.operations);
     fs::write(&job.live, live.to_string()).context("noting the count of keys")?;
     let entry = (KEY_BYTES as u64) + u64::from(value_size);
