@@ -2,7 +2,7 @@
 //!
 //! Short histories are explained: there must be an order of the operations, which keeps that of
 //! each thread and that of time, in which the model returns the same results and ends with the same
-//! contents. Long ones are checked by what must hold whatever the order is: each thread finds under
+//! contents. Long ones are checked by the laws of every order: each thread finds under
 //! its own names what it left there; names are conserved; the tree is one.
 
 use std::collections::HashMap;

@@ -30,7 +30,7 @@ pub struct Error {
 enum Cause {
     /// The one that the errno tells.
     ByErrno,
-    /// The store, whatever the errno says.
+    /// The store, although the errno may be one of callers.
     Store,
     /// The store has lost what it was to keep.
     Damage,

@@ -1,4 +1,4 @@
-//! Memory that is refused at each point: whatever the cache does then, every answer is that of the
+//! Memory that is refused at each point: the cache may stop, but every answer is that of the
 //! store.
 //!
 //! A history is run again and again. In the first run its first charge exceeds the limit, in the

@@ -19,7 +19,7 @@
 //!
 //! - An acknowledged write survives a crash of the process, and of the machine unless
 //!   [`StorageOptions::sync`] is off. So do locks, regions, safe points and handed-out numbers.
-//! - A call is done as a whole or not at all, whatever its client does meanwhile.
+//! - A call is done as a whole or not at all, also if its client dies meanwhile.
 //! - Only timestamps in memory and short reads run on threads of the transport: reads on half of
 //!   them at most, and only while they are quick. Calls that run are bounded in number, their
 //!   requests in bytes from their arrival on, and their answers until these are sent; beyond that

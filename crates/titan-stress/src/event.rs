@@ -1,7 +1,7 @@
 //! The events that the stressed process reports to the campaign, one per line.
 //!
 //! The pipe is the outside record. An operation begins only after the line that announces it is
-//! in the kernel, so it is known whatever happens to the process; the line that acknowledges it
+//! in the kernel, so it survives the end of the process; the line that acknowledges it
 //! follows when the database has acknowledged it. The order of lines is an order in which things
 //! can have happened.
 

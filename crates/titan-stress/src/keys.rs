@@ -1,7 +1,7 @@
 //! The keys of the actors of a life, and what their values say.
 //!
 //! Every key belongs to one actor, so its contents are determined by that actor's operations
-//! alone, whatever the others do. An actor's n-th operation has the version n. The seed of each
+//! alone. An actor's n-th operation has the version n. The seed of each
 //! value that it writes is made of the version and, for an account, of the balance; the
 //! [`Model`] of a database has only the descriptions of values.
 

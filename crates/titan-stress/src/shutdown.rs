@@ -17,7 +17,7 @@ const WITHOUT_FLUSH: u32 = 2;
 /// device is lost, as in a power failure. It must be unmounted next. Needs root.
 pub(crate) fn shut_down(mount: &Path) -> std::io::Result<()> {
     let root = File::open(mount)?;
-    // SAFETY: the kernel reads one u32 through the pointer that `Setter` passes, whatever the file
+    // SAFETY: the kernel reads one u32 through the pointer that `Setter` passes, on any file
     // system (another one than ext4 refuses the request or reads the same), and writes nothing.
     let outcome = unsafe { ioctl(&root, Setter::<SHUTDOWN, u32>::new(WITHOUT_FLUSH)) };
     Ok(outcome?)

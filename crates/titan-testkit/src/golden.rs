@@ -89,7 +89,7 @@ fn run(machine: &mut impl Machine, text: &str) -> String {
 }
 
 /// The steps, each with its result and what belongs to it. A line that is the text of a step stands
-/// beneath it, so that the step does not look like one without a result.
+/// below it, so that the step does not look like one without a result.
 fn with_results(steps: &[&str], output: Vec<String>) -> Vec<String> {
     let is_result = |line: &str, step: &str| {
         let rest = line.strip_prefix(step);

@@ -11,7 +11,7 @@ use std::fmt::Display;
 pub const REQUIRES_ALL: &str = "TITAN_TEST_REQUIRES_ALL";
 
 /// Needs that a machine lacks for certain: the beginnings of requirements, separated by commas. A
-/// test that needs it is skipped, whatever [`REQUIRES_ALL`] says.
+/// test that needs it is skipped, also under [`REQUIRES_ALL`].
 pub const LACKS: &str = "TITAN_TEST_LACKS";
 
 /// Whether a missing requirement fails a test.

@@ -9,7 +9,7 @@
 //!
 //! The first two only read: they create, change or delete no file of the database, except `LOCK`,
 //! which is created if it is missing. Repair does not change the database either, unless it is told
-//! to repair in place. A downgrade changes it, in one step. Whatever the files contain, the result
+//! to repair in place. A downgrade changes it, in one step. For files with any content, the result
 //! is a report: damage causes neither a panic nor an allocation larger than the bytes of a file can
 //! justify.
 

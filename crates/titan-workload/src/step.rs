@@ -166,7 +166,7 @@ pub enum Choice {
     Latest(f64),
 }
 
-/// A step ends at whichever of the two limits comes first.
+/// A step ends at the first of the two limits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Amount {
     /// For all threads together, unless

@@ -78,7 +78,7 @@ pub(crate) fn main() -> Result<()> {
     let letters = db.create_column_family("letters", Default::default())?;
     letters.put("to ann", vec![b'x'; 100_000])?;
 
-    // The report adds up, whatever is written meanwhile.
+    // The report adds up, also if others write meanwhile.
     let morning = db.snapshot();
     transfer(&db, 1, 2, 30)?;
     let overdrawn = transfer(&db, 1, 2, 71).map_err(|e| e.kind());

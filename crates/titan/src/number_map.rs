@@ -2,7 +2,7 @@
 //!
 //! The engine has many maps from families and files to all kinds of values. The standard library's
 //! map is compiled once for each of them, which was a quarter of the engine's compiled code. Here
-//! one tree finds the places of all entries, whatever their values are.
+//! one tree finds the places of all entries with values of any type.
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt;

@@ -7,7 +7,7 @@ use std::fmt;
 /// the other.
 ///
 /// Given in [`ColumnFamilyOptions::sst_partitioner`](crate::ColumnFamilyOptions::sst_partitioner).
-/// A flush writes one table, whatever its keys, and a compaction that only moves tables to another
+/// A flush writes one table of all its keys, and a compaction that only moves tables to another
 /// level does not cut them. Where it says little, tables get as large as they do without it. If it
 /// panics, that counts as no boundary.
 pub trait SstPartitioner: Send + Sync {

@@ -16,7 +16,7 @@ use crate::lazy_value::{LazyValue, ValueSource};
 /// has one, the *default column*, whose name is empty.
 ///
 /// Columns in blob files are read one by one, when they are asked for. They stay readable for as
-/// long as this is alive, whatever is written, compacted or deleted meanwhile.
+/// long as this is alive. Writes, compactions and deletions do not change them.
 ///
 /// ```
 /// # fn main() -> titan::Result<()> {

@@ -7,8 +7,8 @@ use titan_campaigns::ime::Ime;
 
 use crate::mvcc::MvccArgs;
 
-/// Runs random histories of a store of versions with a range cache: whatever is held, every read
-/// must be as a model says.
+/// Runs random histories of a store of versions with a range cache: every read, of held and
+/// other ranges, must be as a model says.
 ///
 /// The histories are those of `mvcc`, with loads, drops, pruning, audits and limits of memory in
 /// between. A list that fails is reduced and kept as a case, which is a test from then on.

@@ -10,8 +10,8 @@ use titan_campaigns::mvcc::{Coverage, Mvcc};
 
 use crate::campaign::Replayable;
 
-/// Runs random histories of a store of versions under many configurations: whatever they read must
-/// be as a model says.
+/// Runs random histories of a store of versions under many configurations: each of their reads
+/// must be as a model says.
 ///
 /// Transactions, clients, reads at a time, the safe point, holds, compactions, restarts, crashes. A
 /// list that fails is reduced and kept as a case, which is a test from then on. Operations count

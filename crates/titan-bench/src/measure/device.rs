@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Bytes of a sector in `/sys/block`, whatever the device's sectors are.
+/// Bytes of a sector in `/sys/block`, for devices with sectors of any size.
 const SECTOR: u64 = 512;
 
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";

@@ -72,7 +72,7 @@ fn judged(document: &mut Document, report: &Report) {
     let noise = noise.map(|m| format!("{} in {}", m.unit.show(m.noise), m.title));
     let noise: Vec<String> = noise.collect();
     document.text(format!(
-        "Titan is compared with whichever other engine was best at that step and measure in the same \
+        "Titan is compared with the other engine that was best at that step and measure in the same \
          round. It is a loss or a win if the ratio lies on one side of 1 in all rounds and its median \
          differs from 1 by more than {} %. Differences up to these count for nothing: {}.",
         MARGIN * 100.0,

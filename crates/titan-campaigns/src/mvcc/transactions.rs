@@ -213,7 +213,7 @@ impl World {
         Some(std::mem::replace(&mut txn.handle, Handle::Gone))
     }
 
-    /// The result of a call, in whichever thread it ran.
+    /// The result of a call, which may have run in another thread.
     pub(super) fn done(&mut self, id: u32, done: Done) -> Checked<()> {
         match done {
             Done::Committed(Ok(at)) => self.committed(id, at),

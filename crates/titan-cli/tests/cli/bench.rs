@@ -322,7 +322,7 @@ fn versions_are_loaded_updated_read_and_scanned() {
     assert_eq!(operations, [1000, 2000, 2000, 2000, 2000]);
     assert_eq!(number(2, "live_keys"), 1000);
     assert_eq!((number(3, "found"), number(3, "processed")), (2000, 2000));
-    // Ten rows a scan, except near the end, whatever the number of versions.
+    // Ten rows a scan, except near the end, with any number of versions.
     let processed = number(4, "processed");
     assert!((19_000..=20_000).contains(&processed), "{processed}");
     let next = number(4, "next");

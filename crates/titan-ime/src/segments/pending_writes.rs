@@ -221,7 +221,7 @@ impl PendingWrites {
     }
 
     fn has_applied(&self, wanted: u64) -> bool {
-        // ORDER: what `apply` did is seen by whoever sees that it was done.
+        // ORDER: a thread that sees the number also sees the effects of `apply`.
         self.applied.load(Ordering::Acquire) >= wanted
     }
 

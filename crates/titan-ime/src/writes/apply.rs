@@ -33,8 +33,8 @@ impl Shared {
             self.write(self.directory.load(), writes);
             self.make_room();
         });
-        // ORDER: the cache is off before these count as applied. So whoever waits for them finds it
-        // off, a reader goes on in the engine, and nobody tries again.
+        // ORDER: the cache is off before these count as applied. So a thread that waits for them
+        // finds it off, a reader goes on in the engine, and nobody tries again.
         drop(applied);
     }
 

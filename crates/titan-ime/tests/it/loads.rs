@@ -476,7 +476,7 @@ fn a_load_that_has_failed_is_never_done() {
         }
         assert_eq!((cache.stats().segments, cache.stats().loading), (0, 0));
     }
-    // One that is done stays so, whatever comes of the range.
+    // One that is done stays so, even if the range is dropped.
     let mut load = cache.begin_load(None, None).unwrap();
     while load.step().unwrap() == Progress::Going {}
     assert_eq!(load.step().unwrap(), Progress::Done);

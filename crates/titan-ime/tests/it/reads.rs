@@ -70,7 +70,7 @@ fn large_values_are_looked_up_only_when_they_are_fetched() {
         drop(scan);
         assert_eq!(store.read_stats().seek, before.seek);
         assert_eq!(cache.stats().parts.stored, 0);
-        // They are found later too, whatever was written meanwhile.
+        // They are found after later writes, too.
         put(store, &[7], b"new");
         cache.drop_range(None, None);
         for row in &rows {

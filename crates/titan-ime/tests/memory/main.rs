@@ -1,7 +1,7 @@
 //! The memory that the cache says it takes, and what the allocator of this program says.
 //!
-//! Whatever a cache holds is given back when it is dropped, so that is what is compared: the bytes
-//! that are freed, with what the allocator itself needs for each block, and the bytes that were
+//! A cache gives all its memory back when it is dropped. So the test compares the bytes that are
+//! freed then, with what the allocator itself needs for each block, and the bytes that were
 //! charged.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]

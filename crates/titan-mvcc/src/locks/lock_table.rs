@@ -9,7 +9,7 @@
 //!    the transaction is known while a lock depends on it, and late calls of a transaction that
 //!    left no trace are refused.
 //! 4. A transaction of the store itself ends with the store. If such a transaction left locks, the
-//!    next opening for writes finds them *orphaned*: they have expired, whatever their time to
+//!    next opening for writes finds them *orphaned*: they have expired, with any time to
 //!    live.
 //!
 //! Assumes that the locks of a key are inserted, changed and removed under its latch. Only two

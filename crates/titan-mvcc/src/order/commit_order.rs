@@ -18,7 +18,7 @@
 //! transactions. So commits enter in the order of their timestamps, each commits after its
 //! transaction began, and each later entry has a timestamp after `newest`, the last one that was
 //! entered. The visible timestamp is the entry before the oldest commit in flight, or `newest` if
-//! none is in flight. This gives 1 and 2, in whatever order commits end. It never goes back: a
+//! none is in flight. This gives 1 and 2 for commits that end in any order. It never goes back: a
 //! commit enters after `newest`, which is not before the visible timestamp.
 //!
 //! The visible timestamp is always that of a commit or of the opening. A transaction in two phases

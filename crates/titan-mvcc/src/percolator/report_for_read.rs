@@ -16,7 +16,7 @@ pub struct KnownLocks {
     /// Transactions that have committed at the timestamp of the read or before. Values come from
     /// their locks.
     pub committed: Vec<Timestamp>,
-    /// True for a client that reads whatever is committed. A lock of a primary key does not count,
+    /// True for a client that reads all that is committed. A lock of a primary key does not count,
     /// unless it is that of an async commit, which may have committed.
     pub reads_latest: bool,
     /// True for a client that reads what is committed when it asks, and may read something else

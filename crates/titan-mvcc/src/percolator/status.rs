@@ -39,7 +39,7 @@ pub struct StatusCheck<'a> {
     /// The start timestamp, which identifies the transaction.
     pub start: Timestamp,
     /// The timestamp of the reader that has met a lock of the transaction, which will commit after
-    /// it; zero for none. [`Timestamp::MAX`] for a reader of whatever is committed.
+    /// it; zero for none. [`Timestamp::MAX`] for a reader of all that is committed.
     pub reader: Timestamp,
     /// The present, at which locks may have expired.
     pub now: Timestamp,
@@ -177,7 +177,7 @@ fn check_if(
         let rolled_back = Some(TransactionStatus::RolledBack);
         return answer(rolled_back, StatusAction::ExpiredRolledBack);
     }
-    // A reader at the last timestamp wants whatever is committed, and pushes nothing.
+    // A reader at the last timestamp wants all that is committed, and pushes nothing.
     let is_last = reader == Timestamp::MAX;
     let is_pushed = !is_last && core.locks.push(primary, start, reader) == Push::Done;
     let ignores_it = is_pushed && reader != Timestamp::ZERO || is_last && !lock.is_async();

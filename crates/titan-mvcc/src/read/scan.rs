@@ -1,7 +1,7 @@
 //! Scans that take each part of their range from a [`RangeSource`](crate::RangeSource) or from the
 //! engine.
 //!
-//! Promises that rows come in order, each once, whatever ranges the source loads or drops
+//! Promises that rows come in order, each once, also if the source loads or drops ranges
 //! meanwhile. The scan owns the rest of the range, and each part removes one end of it. So a row is
 //! in exactly one part.
 //!

@@ -4,7 +4,7 @@
 //! two ways, and the safe point follows the one that leads further:
 //!
 //! - *By samples.* Each sweep records the visible timestamp with the monotonic time. Everything
-//!   that was visible in a sample as old as the retention is old enough, whatever its timestamp.
+//!   that was visible in a sample as old as the retention is old enough, with any timestamp.
 //! - *By the clock*, while it runs evenly. Only the clock knows the age of commits of earlier
 //!   openings. After the clock was set, forward or back, or after an opening under a clock that is
 //!   far ahead, it is trusted again when the retention has passed: then all earlier commits are old

@@ -202,7 +202,7 @@ fn point_reads_are_counted_and_the_store_has_the_sums() {
     one.seek = 1;
     assert_eq!(cost(b"nowhere"), one);
     let (mut live, mut dead, mut locked) = (one, one, one);
-    // One seek, whatever the number of versions.
+    // One seek, with any number of versions.
     live.processed = 1;
     assert_eq!(cost(b"many"), live);
     dead.dead_rows_skipped = 1;

@@ -1,4 +1,4 @@
-//! The local oracle: it never repeats a timestamp, whatever the clock does.
+//! The local oracle: it never repeats a timestamp, even if the clock jumps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

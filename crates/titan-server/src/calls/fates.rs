@@ -36,7 +36,7 @@ impl Call for CleanupRequest {
     fn run(self, work: &Work<'_>) -> Result<CleanupResponse, Failure> {
         let within = work.within(self.context.as_ref(), KeyForm::Transactional)?;
         within.keys([&self.key])?;
-        // Zero ends the lock whatever its time to live.
+        // Zero ends the lock with any time to live.
         let now = match self.current_ts {
             0 => Timestamp::MAX,
             now => Timestamp(now),

@@ -1,4 +1,4 @@
-//! Children that are forked while everything goes on: whatever they try is refused, and nothing of
+//! Children that are forked while everything goes on: all that they try is refused, and nothing of
 //! it is found in the database.
 //!
 //! They read nothing: another thread may have a lock at the moment of the fork that a read needs.

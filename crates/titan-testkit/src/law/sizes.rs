@@ -10,7 +10,7 @@ const LINES: usize = 600;
 
 /// Structs with more fields than a struct may have that several files touch: one with many fields
 /// that many files change has no owner. Others touch a struct if one of its fields is not private,
-/// or if a file beneath its module has an `impl` of it.
+/// or if a file below its module has an `impl` of it.
 pub(super) fn structs(sources: &Sources, records: &[&str]) -> Vec<String> {
     let mut breaches = Vec::new();
     let mut unused = records.to_vec();

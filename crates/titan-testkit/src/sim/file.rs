@@ -16,7 +16,7 @@ pub(super) struct File {
     medium: Content,
     /// Blocks written since the last sync: each may or may not be on the medium.
     dirty: BTreeSet<usize>,
-    /// Blocks a failed sync dropped: they never reach the medium, whatever later syncs say.
+    /// Blocks a failed sync dropped: they never reach the medium, although later syncs succeed.
     lost: BTreeSet<usize>,
     purpose: Purpose,
     /// For a bulk file: its length at the last sync. Later bytes are in the memory of the

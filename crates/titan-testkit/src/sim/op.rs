@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use titan::{Bytes, Error};
 
-/// Identifies a file as long as it exists, whatever its path.
+/// Identifies a file as long as it exists, under any path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub(super) u64);
 

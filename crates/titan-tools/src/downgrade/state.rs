@@ -52,7 +52,7 @@ impl<'d> Downgrade<'d> {
         let options = kept.resolve(&options, &recovered.family_names())?.options;
         let versions = recovered.into_set(Arc::clone(&vfs), dir, &options, statistics)?;
         check_files_exist(&*vfs, dir, &versions)?;
-        // No existing file name is used again, whichever program left it.
+        // No existing file name is used again, also of a file that another program left.
         let files = files_of(&*vfs, dir)?;
         versions.counters().mark_names_used(dir, &files)?;
         let block_cache = Arc::new(BlockCache::new(MAP_CACHE));

@@ -22,7 +22,7 @@ use super::family::Family;
 use super::state::Repair;
 use super::table::Table;
 
-/// Tables of one family, whichever it is: blob files connect any two of them, directly or through
+/// Tables of one family, which is unknown: blob files connect any two of them, directly or through
 /// others.
 struct Kin {
     tables: BTreeSet<FileNumber>,

@@ -4,8 +4,8 @@
 //! them. If that directory was to become the repaired database and has no CURRENT yet, everything
 //! in it was put there by the repair. In a repair in place, new files may have moved into the
 //! database: the mark has the smallest number they can have and the MANIFEST that CURRENT named. As
-//! long as CURRENT still names that one, the new files were never used, whatever their content.
-//! Once a repair or an opening has switched CURRENT, the mark means nothing any more.
+//! long as CURRENT still names that one, the new files were never used, and their content does not
+//! matter. Once a repair or an opening has switched CURRENT, the mark means nothing any more.
 
 use std::path::Path;
 

@@ -34,7 +34,7 @@ pub(crate) struct Key {
 #[derive(Clone)]
 struct Kept {
     file: Arc<dyn KeptFile>,
-    /// Its memory or the share that each file has, whichever is more. The cache adds and subtracts
+    /// Its memory or the share that each file has, the larger one. The cache adds and subtracts
     /// it, so it stays as long as the file is kept.
     weight: u64,
 }
@@ -54,8 +54,8 @@ pub struct OpenFilesLimits {
     pub(crate) files: u64,
     /// Bytes.
     pub(crate) memory: u64,
-    /// Number of files that may be open while iterators of users hold some of them, whatever
-    /// `files` says; `None` if nothing limits it. The rest of the process's descriptors is for
+    /// Number of files that may be open while iterators of users hold some of them, even if
+    /// `files` is larger; `None` if nothing limits it. The rest of the process's descriptors is for
     /// jobs.
     pub(crate) held: Option<u64>,
 }
@@ -108,7 +108,7 @@ impl OpenFilesLimits {
     }
 }
 
-/// Weighs a file by its memory or by its share, whichever is more: so one sum enforces both limits.
+/// Weighs a file by its memory or by its share, the larger one: so one sum enforces both limits.
 #[derive(Clone)]
 struct ByMemory;
 

@@ -21,7 +21,7 @@ pub struct EnvOptions {
     /// Bytes of memory that open files may take; 0 means a quarter of the process's memory. Must be
     /// 0 or at least 1 MiB. Default: 0.
     pub max_open_files_memory: u64,
-    /// Bytes of all memtables, near which the largest one is flushed, whichever database has it: at
+    /// Bytes of all memtables, near which the largest one of any database is flushed: at
     /// seven eighths, or at all of it with those that are being flushed, if half of it is not. It
     /// may be exceeded while flushes run. Memtables of databases that cannot flush, or are closed,
     /// make no other one flush earlier than at half of it. 0 means that only

@@ -112,7 +112,7 @@ pub enum Decision {
 pub struct Revisit {
     /// Tables with entries that are older than this are compacted, and memtables flushed.
     pub age: Duration,
-    /// But a table is not compacted again for this long after it was written, whatever its content,
+    /// But a table is not compacted again for this long after it was written, with any content,
     /// and a memtable not flushed for this long after its first entry. So a table whose entries
     /// grow old one after the other is rewritten now and then, not for each.
     pub interval: Duration,

@@ -238,7 +238,7 @@ pub(crate) fn compress(kind: CompressionType, raw: &[u8], out: &mut Vec<u8>) -> 
 
 /// The inverse of [`compress`]. `stored` comes from a file: any defect is corruption, and a codec
 /// that this build does not have is `Unsupported`.
-/// Allocates at most `max_size` bytes, whatever the size prefix claims.
+/// Allocates at most `max_size` bytes, even if the size prefix claims more.
 pub fn decompress(kind: CompressionType, stored: &[u8], max_size: usize) -> Result<Vec<u8>> {
     decompress_with(kind, None, stored, max_size)
 }

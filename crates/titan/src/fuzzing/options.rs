@@ -17,7 +17,7 @@ pub fn options_file(data: &[u8]) {
         }
     }
     let again = sound(OptionsFile::parse(file.to_text().as_bytes()));
-    // The text is ours, whichever program wrote the input.
+    // The text is ours, also if another program wrote the input.
     assert!(again.is_ours());
     assert_eq!(again.sections(), file.sections());
 }

@@ -7,7 +7,7 @@
 //! # A range is a Rust iterator
 //!
 //! Its items own their key and value, and it goes from both ends. It sees the moment at which it
-//! was made, whatever is written meanwhile.
+//! was made, and no later write.
 //!
 //! ```
 //! # fn main() -> titan::Result<()> {

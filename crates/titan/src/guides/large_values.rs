@@ -10,7 +10,7 @@
 //! [`get_lazy`](crate::ColumnFamily::get_lazy) tells whether a key exists and how long its value
 //! is, without reading it. The [`LazyValue`](crate::LazyValue) is then read as a whole, as a stream
 //! or in parts; however large it is, a stream takes 1 MiB of memory. It stays readable for as long
-//! as it is alive, whatever is written meanwhile.
+//! as it is alive. Later writes do not change it.
 //!
 //! ```
 //! # fn main() -> titan::Result<()> {

@@ -43,7 +43,7 @@ pub trait FindValue: Send + Sync {
 }
 
 /// A value that was found but, if it is in a blob file, not read yet. It stays readable for as long
-/// as it is alive, whatever is written, compacted or deleted meanwhile.
+/// as it is alive. Writes, compactions and deletions do not change it.
 #[derive(Clone)]
 pub struct LazyValue(pub(super) Kind);
 

@@ -33,7 +33,7 @@ pub struct Memtable {
     counters: Counters,
     shadowed: Shadowed,
     age: Age,
-    /// It should be flushed, whatever its size.
+    /// It should be flushed at any size.
     flush_requested: AtomicBool,
     told_tombstones: AtomicBool,
     write_buffer_size: u64,
@@ -133,7 +133,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// The newest entry of `user_key` not newer than `snapshot`, whatever its type. Range
+    /// The newest entry of `user_key` not newer than `snapshot`, of any type. Range
     /// tombstones are not considered: compare with [`Memtable::range_tombstones`].
     pub(crate) fn get(
         &self,
@@ -240,7 +240,7 @@ impl Memtable {
         self.age.note(time)
     }
 
-    /// It should be flushed, whatever its size: its entries are old, or memory is to be freed.
+    /// It should be flushed at any size: its entries are old, or memory is to be freed.
     pub(crate) fn request_flush(&self) {
         self.flush_requested.store(true, Ordering::Relaxed);
     }

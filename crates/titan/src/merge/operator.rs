@@ -33,7 +33,7 @@ pub trait MergeOperator: Send + Sync {
     fn full_merge(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
 
     /// One operand that has the effect of `operands`, of which there are at least two, oldest
-    /// first, whatever their base is. `None` keeps them as they are, which is always right.
+    /// first, over any base. `None` keeps them as they are, which is always right.
     fn partial_merge(&self, key: &[u8], operands: &[&[u8]]) -> Option<Vec<u8>> {
         let _ = (key, operands);
         None

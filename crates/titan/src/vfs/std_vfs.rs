@@ -186,7 +186,7 @@ macro_rules! implement_vfs {
             }
 
             fn allocated_bytes(&self, path: &Path) -> Result<u64> {
-                /// The unit of `st_blocks`, whatever the file system's block size is.
+                /// The unit of `st_blocks` at any block size of the file system.
                 const UNIT: u64 = 512;
                 Ok(self.stat(path)?.st_blocks.unsigned_abs() * UNIT)
             }

@@ -127,7 +127,7 @@ fn whatever_is_there_is_left_alone() {
     assert_eq!(refused("/"), ErrorKind::AlreadyExists);
     vfs.write_all("/file", b"x").unwrap();
     assert_eq!(refused("/file"), ErrorKind::AlreadyExists);
-    // Inside the database's directory, by whichever path.
+    // Inside the database's directory, by any path.
     for dir in ["/db/in", "db/in", "/there/../db/in", "/new/../db/in"] {
         assert_eq!(refused(dir), ErrorKind::InvalidArgument, "{dir}");
     }

@@ -235,7 +235,7 @@ fn each_view_of_a_running_rocksdb_is_one_moment() {
 
 #[test]
 fn a_view_that_has_a_write_has_the_value_from_a_reader_before_it() {
-    // Whichever look of the follower at CURRENT the writer comes before.
+    // The writer comes before each look of the follower at CURRENT.
     for look in 1..=6 {
         view_beside_a_value_from_a_reader(look);
     }

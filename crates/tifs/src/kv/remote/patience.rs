@@ -6,7 +6,7 @@
 //! | the search for the fate of a commit without an answer | `timeout` again |
 //! | a call outside of a transaction, or of a long read | `timeout` |
 //! | the same while the service is silent | [`SHORT`] |
-//! | work of a thread of the mount | `timeout`, whatever was before |
+//! | work of a thread of the mount | `timeout`, without the time of earlier work |
 //! | one attempt at a call | a part of the rest, so that another connection has its turn |
 
 use std::cell::Cell;

@@ -176,8 +176,8 @@ fn an_object_store_that_is_gone_is_an_error_and_the_mount_goes_on() {
     });
 }
 
-/// Nothing that was acknowledged is lost, whatever dies: the leader, a follower, a majority or the
-/// mount, while files are written, replaced and renamed.
+/// Nothing that was acknowledged is lost when a leader, a follower, a majority or the mount dies,
+/// while files are written, replaced and renamed.
 #[test]
 fn what_was_synced_survives_the_death_of_members_and_of_the_mount() {
     let rounds = std::env::var(ROUNDS).map_or(8, |rounds| rounds.parse().unwrap());

@@ -70,7 +70,7 @@ fn mount_by_script(volume: &Volume, held: &Path, mount: &str) -> Vec<u8> {
     mounted.stdout
 }
 
-/// Whether a process has a file open, by whichever path.
+/// Whether a process has a file open, by any path.
 fn has_open(process: &str, file: &Path) -> bool {
     let identity = |file: &Path| fs::metadata(file).map(|it| (it.dev(), it.ino())).ok();
     let wanted = identity(file).unwrap();

@@ -107,8 +107,7 @@ impl Volume {
         self.source.clone()
     }
 
-    /// Begins to mount the volume, and kills the process after a while, whatever it has done until
-    /// then.
+    /// Begins to mount the volume, and kills the process after a while, at any point of that.
     pub fn mount_and_kill_after(&self, moment: Duration) {
         assert!(self.server.is_none(), "mounted already");
         let mut server = start(&mut self.mount_command());

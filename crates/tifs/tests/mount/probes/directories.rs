@@ -186,7 +186,7 @@ fn a_tree_that_was_looked_at_is_looked_at_again_without_a_request() {
             all.iter().map(|operation| volume.count_of(operation)).sum()
         };
         let walked = walk(&volume.path());
-        // The kernel learns about each file once, in whichever way.
+        // The kernel learns about each file once, in one way or another.
         assert_eq!(walk(&volume.path()), walked);
         let before = requests(volume);
         assert_eq!(walk(&volume.path()), walked);

@@ -8,8 +8,8 @@
 //! changes that were made while it ran: if there were any to the same file or directory, it takes
 //! effect where it began.
 //!
-//! A call that concerns a file below `root` and is not known here stops the test: whatever changes
-//! a file unnoticed would make the images of crashes wrong.
+//! A call that concerns a file below `root` and is not known here stops the test: a call that
+//! changes a file unnoticed would make the images of crashes wrong.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

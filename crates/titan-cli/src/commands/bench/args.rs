@@ -80,8 +80,7 @@ pub(crate) struct Args {
     /// Sync every write.
     #[arg(long)]
     pub(super) sync: bool,
-    /// Run each step with random keys for this many seconds, whatever the counts say; 0: run by
-    /// counts.
+    /// Run each step with random keys for this many seconds, not by counts; 0: run by counts.
     #[arg(long, value_name = "SECONDS")]
     pub(super) duration: Option<u64>,
     /// Keep the existing database; fail if there is none.

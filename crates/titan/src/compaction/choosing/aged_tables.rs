@@ -4,7 +4,7 @@
 //! The MANIFEST has the time by which the oldest value of a table had been written, and the time at
 //! which the table was written. A table is due when that value is older than
 //! [`Revisit::age`], but no sooner than [`Revisit::interval`] after it was written itself: so no
-//! table is rewritten again and again, whatever a filter keeps.
+//! table is rewritten again and again, even if a filter keeps everything.
 
 use std::sync::Arc;
 

@@ -70,7 +70,7 @@ impl ColumnFamily {
     /// [`min_blob_size`](crate::ColumnFamilyOptions::min_blob_size) if that is more, is in memory,
     /// and put as by [`ColumnFamily::put_with`]. A longer one is written once, without compression,
     /// to a blob file of its own. It is durable on return, with all logged writes before it,
-    /// whatever `options` say; and it is no part of the WAL. With `no_slowdown`, the call fails if
+    /// with any `options`; and it is no part of the WAL. With `no_slowdown`, the call fails if
     /// writes are stalled while the value is read.
     ///
     /// Cost: 3 MiB of memory, for any length; writes the file and a table of level 0, flushes the

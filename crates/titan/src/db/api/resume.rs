@@ -37,7 +37,7 @@ impl Shared {
             let keeps_wal = failure.kind() == ErrorKind::NoSpace && ended().is_ok();
             if !keeps_wal {
                 // The acknowledged operations of the failed WAL are also in memtables. Once those
-                // are flushed, no replay needs that WAL any more, whatever its last bytes are.
+                // are flushed, no replay needs that WAL any more, even if its end is damaged.
                 self.pipeline.abandon_wal(lead);
             }
             let sealed = match keeps_wal && !mutant!(resuming_seals_every_memtable) {

@@ -1,5 +1,5 @@
 //! Notifies listeners how writes are stalled: of each change once, in the order of the changes,
-//! whichever threads they happen on.
+//! which may happen on several threads.
 
 use std::collections::VecDeque;
 

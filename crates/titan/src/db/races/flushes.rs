@@ -172,8 +172,8 @@ fn what_is_written_and_switched_meanwhile_survives_a_kill() {
     }
 }
 
-/// Each family has a part of one batch. Whichever table is installed first, the other part is still
-/// in a WAL file.
+/// Each family has a part of one batch. After one table is installed, the part of the other one is
+/// still in a WAL file.
 #[test]
 fn tables_of_two_families_may_be_installed_in_both_orders() {
     for first in [0, 1] {

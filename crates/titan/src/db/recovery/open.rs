@@ -269,7 +269,7 @@ fn read_state(
         Some(state) => state.into_set(files, dir, options, counted)?,
         None => VersionSet::create(files, dir, options, counted),
     };
-    // No name in the directory is ever written again, whatever process left it.
+    // No name in the directory is ever written again, also if another process left it.
     let counters = versions.counters();
     counters.mark_names_used(dir, &files_of(&**vfs, dir)?)?;
     check_files_exist(&**vfs, dir, &versions)?;

@@ -138,7 +138,7 @@ fn answer(
     Some(())
 }
 
-/// The list of all objects, whatever the prefix is: there is one volume.
+/// The list of all objects, for any prefix: there is one volume.
 fn listed(objects: &BTreeMap<String, Vec<u8>>, _query: &str) -> String {
     let one = |(path, content): (&String, &Vec<u8>)| {
         let key = path.trim_start_matches("/bucket/");

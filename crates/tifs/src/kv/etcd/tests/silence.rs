@@ -151,7 +151,7 @@ fn a_sign_that_is_not_seen_at_once_is_waited_for() {
         .filter(|name| name.ends_with("/volume"))
         .count();
     assert_eq!(signs, 1, "{names:?}");
-    // Whoever opens the volume waits, too.
+    // A process that opens the volume waits, too.
     s3.mood.lock().unseen = 2;
     store.close().unwrap();
     let store = on(&etcd, &s3, "");
