@@ -1,4 +1,5 @@
-//! The macro `forward!`, for file systems that do most calls as another one does them.
+//! Macros for file systems that do most calls as another one does them, or as it does them for
+//! another path.
 
 /// Implements the calls of [`Vfs`](super::Vfs) that are named, by those of another file system.
 macro_rules! forward {
@@ -61,4 +62,26 @@ macro_rules! forward {
         }
     };
 }
-pub(crate) use forward;
+
+/// The calls about one existing file, of a file system that finds it by `self.place`.
+macro_rules! at_place {
+    ($($call:ident($($name:ident: $type:ty)?) -> $result:ty;)+) => {
+        $(fn $call(&self, path: &Path $(, $name: $type)?) -> $result {
+            self.inner.$call(&self.place(path)? $(, $name)?)
+        })+
+    };
+    () => {
+        at_place! {
+            open(access: Access) -> Result<Arc<dyn ReadableFile>>;
+            open_guarded() -> Result<Arc<dyn ReadableFile>>;
+            open_to_punch() -> Result<Box<dyn PunchableFile>>;
+            remove() -> Result<()>;
+            link_count() -> Result<u64>;
+            size() -> Result<u64>;
+            allocated_bytes() -> Result<u64>;
+            exists() -> Result<bool>;
+            sync_file() -> Result<()>;
+        }
+    };
+}
+pub(crate) use {at_place, forward};

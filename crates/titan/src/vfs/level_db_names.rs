@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, forward};
+use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, at_place, forward};
 use crate::error::Result;
 
 /// The extensions of tables, and of those that LevelDB wrote.
@@ -57,6 +57,8 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 }
 
 impl Vfs for LevelDbNames {
+    at_place! {}
+
     forward! {
         self, self.inner;
         create create_log sync_dir create_dir_all remove_dir read_dir canonicalize device_space
@@ -67,48 +69,12 @@ impl Vfs for LevelDbNames {
         self.inner.create_bulk(path, direct)
     }
 
-    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
-        self.inner.open(&self.place(path)?, access)
-    }
-
-    fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
-        self.inner.open_guarded(&self.place(path)?)
-    }
-
-    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
-        self.inner.open_to_punch(&self.place(path)?)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.inner.remove(&self.place(path)?)
-    }
-
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.inner.rename(&self.place(from)?, to)
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         self.inner.link(&self.place(from)?, to)
-    }
-
-    fn link_count(&self, path: &Path) -> Result<u64> {
-        self.inner.link_count(&self.place(path)?)
-    }
-
-    fn size(&self, path: &Path) -> Result<u64> {
-        self.inner.size(&self.place(path)?)
-    }
-
-    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
-        self.inner.allocated_bytes(&self.place(path)?)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.inner.exists(&self.place(path)?)
-    }
-
-    fn sync_file(&self, path: &Path) -> Result<()> {
-        self.inner.sync_file(&self.place(path)?)
     }
 
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {

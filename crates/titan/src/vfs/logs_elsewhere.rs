@@ -8,7 +8,9 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, forward, in_locked};
+use super::{
+    Access, FileLock, PunchableFile, ReadableFile, Vfs, WritableFile, at_place, forward, in_locked,
+};
 use crate::error::Result;
 use crate::sorting;
 
@@ -91,6 +93,8 @@ fn is_log(name: &Path) -> bool {
 }
 
 impl Vfs for LogsElsewhere {
+    at_place! {}
+
     fn create(&self, path: &Path) -> Result<Box<dyn WritableFile>> {
         self.inner.create(&self.new_place(path))
     }
@@ -103,32 +107,12 @@ impl Vfs for LogsElsewhere {
         self.inner.create_bulk(&self.new_place(path), direct)
     }
 
-    fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn ReadableFile>> {
-        self.inner.open(&self.place(path)?, access)
-    }
-
-    fn open_guarded(&self, path: &Path) -> Result<Arc<dyn ReadableFile>> {
-        self.inner.open_guarded(&self.place(path)?)
-    }
-
-    fn open_to_punch(&self, path: &Path) -> Result<Box<dyn PunchableFile>> {
-        self.inner.open_to_punch(&self.place(path)?)
-    }
-
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.inner.remove(&self.place(path)?)
-    }
-
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.inner.rename(&self.place(from)?, &self.new_place(to))
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
         self.inner.link(&self.place(from)?, &self.new_place(to))
-    }
-
-    fn link_count(&self, path: &Path) -> Result<u64> {
-        self.inner.link_count(&self.place(path)?)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -166,22 +150,6 @@ impl Vfs for LogsElsewhere {
             names.dedup();
         }
         Ok(names)
-    }
-
-    fn size(&self, path: &Path) -> Result<u64> {
-        self.inner.size(&self.place(path)?)
-    }
-
-    fn allocated_bytes(&self, path: &Path) -> Result<u64> {
-        self.inner.allocated_bytes(&self.place(path)?)
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.inner.exists(&self.place(path)?)
-    }
-
-    fn sync_file(&self, path: &Path) -> Result<()> {
-        self.inner.sync_file(&self.place(path)?)
     }
 
     fn anchored(&self, dir: &Path, lock: &dyn FileLock) -> Option<Arc<dyn Vfs>> {

@@ -50,7 +50,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 pub use copy::link_or_copy;
 pub use descriptors::raise_open_files_limit;
-pub(crate) use forward::forward;
+pub(crate) use forward::{at_place, forward};
 pub(crate) use frozen::Frozen;
 pub(crate) use level_db_names::LevelDbNames;
 pub(crate) use logs_elsewhere::LogsElsewhere;
