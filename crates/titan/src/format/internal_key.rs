@@ -43,8 +43,11 @@ pub enum ValueType {
 pub(crate) const TIMED_VALUE: u8 = 0x18;
 
 impl ValueType {
-    /// Larger than every type: a seek with it lands before all entries of equal sequence number.
-    pub(crate) const FOR_SEEK: u8 = 0x19;
+    /// Larger than every type, also those of later versions: a seek with it lands before all
+    /// entries of equal sequence number.
+    pub(crate) const FOR_SEEK: u8 = 0xff;
+    /// The type of shortened separators in tables.
+    const OF_SEPARATORS: u8 = 0x19;
 
     /// Whether it deletes just the user key of its entry.
     #[inline]
@@ -52,6 +55,8 @@ impl ValueType {
         matches!(self, ValueType::Deletion | ValueType::SingleDeletion)
     }
 
+    /// # Errors
+    /// `Unsupported` for a type that is not understood.
     #[inline]
     pub(crate) fn from_u8(v: u8) -> Result<Self> {
         Ok(match v {
@@ -68,7 +73,8 @@ impl ValueType {
                     "values with a preferred sequence number",
                 ));
             }
-            _ => return Err(Error::corruption(format!("unknown value type {v:#x}"))),
+            // A type of a later version. Checksums find damage.
+            _ => return Err(Error::unsupported(format!("unknown value type {v:#x}"))),
         })
     }
 }
@@ -202,7 +208,7 @@ impl InternalKeyComparator {
 
     fn replace_if_shorter(&self, key: &mut Vec<u8>, short: Vec<u8>, old_len: usize) {
         if short.len() < old_len && self.compare_user(user_key(key), &short) == Ordering::Less {
-            *key = internal_key(&short, SequenceNumber::MAX, ValueType::FOR_SEEK);
+            *key = internal_key(&short, SequenceNumber::MAX, ValueType::OF_SEPARATORS);
         }
     }
 }

@@ -95,9 +95,15 @@ mod tests {
         assert!(oldest.is_some());
     }
 
-    /// A table whose first entry is an ordinary pointer, and whose second one is an entity of a
-    /// version that is yet to come.
-    fn with_an_entity_of_a_later_version(dir: &Path) {
+    /// A form of an entry that is yet to come.
+    #[derive(Clone, Copy, Debug)]
+    enum Later {
+        Entity,
+        ValueType,
+    }
+
+    /// A table whose first entry is an ordinary pointer, and whose second one is not understood.
+    fn with_an_entry_of_a_later_version(dir: &Path, form: Later) {
         let mut options = options();
         options.default.compression = CompressionType::None;
         let db = Db::open(dir, &options).unwrap();
@@ -112,24 +118,37 @@ mod tests {
         change_first_block(&mut bytes, |block, _| {
             let entity = b"\x01\x01\x06column\x05value";
             let at = block.windows(entity.len()).position(|part| part == entity);
-            block[at.unwrap()] = 3;
+            let at = at.unwrap();
+            match form {
+                Later::Entity => block[at] = 3,
+                // The type is the first byte after the user key.
+                Later::ValueType => block[at - 8] = 0x1a,
+            }
         });
         std::fs::write(&table, bytes).unwrap();
     }
 
     #[test]
     fn opening_to_write_names_an_entry_that_is_not_understood_wherever_it_is() {
-        let dir = tempfile::tempdir().unwrap();
-        let dir = dir.path();
-        with_an_entity_of_a_later_version(dir);
-        let before = files(dir);
-        let error = Db::open(dir, &options()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert!(error.path().unwrap().to_str().unwrap().ends_with(".sst"));
-        assert!(files(dir) == before);
-        let db = Db::open_read_only(dir, &options()).unwrap();
-        assert_eq!(db.get(b"a").unwrap().unwrap(), [7; 500][..]);
-        assert_eq!(db.get(b"b").unwrap_err().kind(), ErrorKind::Unsupported);
+        for form in [Later::Entity, Later::ValueType] {
+            let dir = tempfile::tempdir().unwrap();
+            let dir = dir.path();
+            with_an_entry_of_a_later_version(dir, form);
+            let before = files(dir);
+            let error = Db::open(dir, &options()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{form:?}: {error}");
+            assert!(error.path().unwrap().to_str().unwrap().ends_with(".sst"));
+            let to = tempfile::tempdir().unwrap();
+            let to = RepairTo::Directory(to.path().join("repaired"));
+            let error = repair(dir, &to, &Default::default(), &mut |_| {}).unwrap_err();
+            let kind = error.kind().name();
+            assert_eq!(kind, ErrorKind::Unsupported.name(), "{form:?}: {error}");
+            assert!(files(dir) == before);
+            let db = Db::open_read_only(dir, &options()).unwrap();
+            assert_eq!(db.get(b"a").unwrap().unwrap(), [7; 500][..]);
+            let error = db.get(b"b").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{form:?}: {error}");
+        }
     }
 
     fn files(dir: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
