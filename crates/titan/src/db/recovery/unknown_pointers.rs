@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::db::jobs::count_rocksdb_tables::{change_first_block, change_manifest};
     use crate::{CompressionType, Db, Options};
-    use titan_tools::{RepairTo, check, repair};
+    use titan_tools::{RepairTo, check, downgrade, repair};
 
     fn options() -> Options {
         let mut options = Options::default();
@@ -84,6 +84,11 @@ mod tests {
         db.put(b"b", b"inline").unwrap();
         db.flush().unwrap();
         db.close().unwrap();
+        make_pointers_unknown(dir);
+    }
+
+    /// Makes the MANIFEST one of another program, by which all tables refer to the first blob file.
+    fn make_pointers_unknown(dir: &Path) {
         let mut oldest = None;
         change_manifest(dir, |edit| {
             edit.table_facts.clear();
@@ -186,6 +191,35 @@ mod tests {
             ErrorKind::Unsupported.name(),
             "{error}"
         );
+        assert!(files(dir) == before);
+    }
+
+    #[test]
+    fn a_downgrade_names_the_table_and_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let db = Db::open(dir, &options()).unwrap();
+        for n in 0..10 {
+            db.put(&[b'k', n], &[n; 500]).unwrap();
+        }
+        db.flush().unwrap();
+        for n in 0..5 {
+            db.delete(&[b'k', n]).unwrap();
+        }
+        db.flush().unwrap();
+        // The records that are left move.
+        db.collect_garbage(None, None, &Default::default()).unwrap();
+        db.put(b"b", b"inline").unwrap();
+        db.flush().unwrap();
+        db.close().unwrap();
+        make_pointers_unknown(dir);
+        let before = files(dir);
+        let is_map = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "blobmap");
+        assert!(before.keys().any(is_map), "there is something to be undone");
+        let error = downgrade(dir, &Default::default(), &mut |_| {}).unwrap_err();
+        let kind = error.kind().name();
+        assert_eq!(kind, ErrorKind::Unsupported.name(), "{error}");
+        assert!(error.message().contains(".blob in a form"), "{error}");
         assert!(files(dir) == before);
     }
 }
