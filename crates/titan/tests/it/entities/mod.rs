@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use titan::merge::builtin;
 use titan::{
-    ColumnFamily, ColumnFamilyOptions, Db, ErrorKind, Options, ReadOptions, TransactionOptions,
-    WideColumns, WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, Db, ErrorKind, LazyValue, Options, ReadOptions,
+    TransactionOptions, WideColumns, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::SimVfs;
 use titan_tools::check;
@@ -44,6 +44,13 @@ fn default_of(columns: &Columns) -> &[u8] {
     columns.get(&b""[..]).map_or(b"", Vec::as_slice)
 }
 
+/// A length that is known is that of the default column.
+fn assert_len(lazy: &LazyValue, value: &[u8], what: &str) {
+    if let Some(len) = lazy.len() {
+        assert_eq!(len, value.len() as u64, "{what}");
+    }
+}
+
 /// Every way of reading finds the content of the model. `keys` are those that there may be.
 fn assert_reads(
     family: &ColumnFamily,
@@ -61,6 +68,9 @@ fn assert_reads(
         let got = family.get_with(key, options).unwrap();
         assert_eq!(got.as_deref(), value, "{what}");
         let lazy = family.get_lazy_with(key, options).unwrap();
+        if let Some(lazy) = &lazy {
+            assert_len(lazy, value.unwrap(), &what);
+        }
         assert_eq!(lazy.map(|lazy| lazy.fetch().unwrap()).as_deref(), value);
         assert_eq!(
             family.contains_key_with(key, options).unwrap(),
@@ -85,6 +95,7 @@ fn assert_reads(
             }
             assert_eq!(read(&iter.columns().unwrap()), *columns, "{what}");
             let lazy = iter.lazy_value().unwrap();
+            assert_len(&lazy, default_of(columns), &what);
             assert_eq!(lazy.fetch().unwrap(), default_of(columns), "{what}");
             iter.next().unwrap();
         }
@@ -145,7 +156,11 @@ fn what_is_written_is_read_from_memory_log_and_tables() {
         (b"f".to_vec(), named([("", ",more"), ("x", "y")])),
     ]);
     let keys: Vec<Vec<u8>> = (b'a'..=b'h').map(|b| vec![b]).collect();
-    let reads = |db: &Db, what| assert_reads(db, &ReadOptions::default(), &model, &keys, what);
+    let reads = |db: &Db, what| {
+        assert_reads(db, &ReadOptions::default(), &model, &keys, what);
+        let known = |key: &[u8]| db.get_lazy(key).unwrap().unwrap().len();
+        assert_eq!((known(b"a"), known(b"b")), (Some(3), Some(0)), "{what}");
+    };
     reads(&db, "written");
     db.close().unwrap();
     let db = open(&options);
