@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use titan::vfs::Resources;
 use titan::{
     ColumnFamilyOptions, CompactRangeOptions, Db, Error, ErrorKind, EventListener, Options,
-    ReadOptions, Secondary, WriteBatch, WriteOptions,
+    ReadOptions, Secondary, TransactionOptions, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 
@@ -88,15 +88,40 @@ fn many_values_are_read_from_more_files_than_may_be_open() {
     }
     // A scan that is under way, with all that it has read ahead, leaves jobs the descriptors that
     // they need.
+    let flush = |n: usize| {
+        db.put(b"written", &value(n, 500)).unwrap();
+        db.flush().unwrap();
+    };
     let mut it = db.iter(&ReadOptions::default()).unwrap();
     it.seek_to_first().unwrap();
     for n in 0..model.len() {
         assert_eq!(it.value().unwrap(), model[it.key()], "{n}");
         it.next().unwrap();
         if n % 90 == 0 {
-            db.put(b"written", &value(n, 500)).unwrap();
-            db.flush().unwrap();
+            flush(n);
         }
+    }
+    drop(it);
+    // And that of a transaction, with writes of its own among the others.
+    let mut model = model;
+    let transaction = db.begin(&TransactionOptions::default()).unwrap();
+    for n in (0..model.len()).step_by(100) {
+        transaction.put(&db, key(n), b"own").unwrap();
+        model.insert(key(n), b"own".to_vec());
+    }
+    let mut it = transaction.iter(&db, &ReadOptions::default()).unwrap();
+    // Twice, since an iterator learns from its scans how far to read ahead.
+    for _ in 0..2 {
+        it.seek_to_first().unwrap();
+        for (n, (key, value)) in model.iter().enumerate() {
+            assert_eq!(it.key(), key);
+            assert_eq!(it.value().unwrap(), value, "{n}");
+            it.next().unwrap();
+            if n % 90 == 0 {
+                flush(n);
+            }
+        }
+        assert_eq!(it.key(), b"written");
     }
     assert_eq!(db.background_error().map(|e| e.to_string()), None);
 }
