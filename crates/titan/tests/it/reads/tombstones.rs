@@ -8,7 +8,7 @@ use titan::{
     WriteBatch, WriteOptions,
 };
 use titan_testkit::clock::SimClock;
-use titan_testkit::sim::SimVfs;
+use titan_testkit::sim::{Loss, SimVfs};
 
 use crate::support::{eventually, key, manual, open, options};
 
@@ -100,6 +100,36 @@ fn a_pop_steps_over_few_dead_entries_however_many_were_popped() {
             let db = queue(1500, flushed, &options);
             let most = pop_all(&db, end, (0..1500).collect());
             assert!(most < MOST / 10, "{end:?}, flushed {flushed}: {most}");
+        }
+    }
+}
+
+/// Ranges are in memory only. So an opening costs one walk over what was popped before it, by the
+/// first pop, and not one by each.
+#[test]
+fn only_the_first_pop_after_an_opening_steps_over_what_was_popped_before() {
+    const POPPED: usize = 8000;
+    for flushed in [false, true] {
+        for killed in [false, true] {
+            let what = format!("flushed {flushed}, killed {killed}");
+            let mut vfs = SimVfs::new();
+            let db = queue(POPPED + 100, flushed, &options(&vfs, manual()));
+            for n in 0..POPPED {
+                db.delete(&key(n)).unwrap();
+            }
+            match killed {
+                false => db.close().unwrap(),
+                true => {
+                    let journal = vfs.journal();
+                    vfs = journal.crash_at(journal.len(), &Loss::None);
+                }
+            }
+            drop(db);
+            let db = open(&options(&vfs, manual()));
+            let first = skipped(&db, || assert_eq!(peek(&db, End::Front), Some(key(POPPED))));
+            assert!(first <= 2 * POPPED as u64, "{what}: {first}");
+            let most = pop_all(&db, End::Front, (POPPED..POPPED + 100).collect());
+            assert!(most < MOST / 50, "{what}: {most}");
         }
     }
 }
