@@ -5,7 +5,8 @@ use std::sync::{Arc, mpsc};
 
 use rustix::io::Errno;
 use tifs::file_system::{Changes, FileSystem, WriteContext};
-use tifs::schema::InodeNumber;
+use tifs::kv::{Kv, Space};
+use tifs::schema::{Inode, InodeNumber, Key};
 use tifs_testkit::calls::{World, caller};
 use tifs_testkit::failure::seeds;
 use tifs_testkit::fickle::{FAILURE, Shared};
@@ -62,6 +63,50 @@ fn operations_that_conflict_again_and_again_end() {
     let write = world.volume.write(file, 0, b"x", WriteContext::default());
     assert_eq!(write.unwrap_err().errno(), Errno::AGAIN);
     clean(&kv).unwrap();
+}
+
+/// The kernel asks for the attributes of a file after each close, since it does not count blocks
+/// itself. The volume answers from memory: nothing that the store did then could fail it.
+#[test]
+fn attributes_of_a_file_in_use_are_answered_without_the_store() {
+    let kv = Shared::default();
+    let world = World::new(Place::Fickle(kv.clone())).unwrap();
+    let (volume, root) = (&world.volume, InodeNumber::ROOT);
+    let made = volume.make_node(&caller(0), root, b"a", 0o100_644, 0, 0);
+    let file = made.unwrap().number;
+    let answered = |what: &str| {
+        kv.0.fail_after(0);
+        let attributes = volume.attributes(file).unwrap();
+        assert!(kv.0.spare(), "the store was asked after {what}");
+        let key = Key::Inode(file).encode();
+        let stored = kv.get(Space::Meta, &key).unwrap().unwrap();
+        assert_eq!(attributes.inode, Inode::decode(&stored).unwrap(), "{what}");
+    };
+    for from_cache in [false, true] {
+        let context = WriteContext {
+            from_cache,
+            ..WriteContext::default()
+        };
+        volume.write(file, 0, &[7; 9000], context).unwrap();
+        answered("a write");
+    }
+    volume.read(file, 0, 100).unwrap();
+    answered("a read");
+    let shorter = Changes {
+        size: Some(1000),
+        ..Changes::default()
+    };
+    volume.set_attributes(&caller(0), file, &shorter).unwrap();
+    answered("a truncation");
+    volume.link(file, root, b"b").unwrap();
+    answered("a link");
+    volume.unlink(root, b"a").unwrap();
+    answered("an unlink");
+    // Whoever looks it up anew is answered by the store once, and from memory then.
+    volume.forget(file, 2);
+    assert_eq!(volume.lookup(root, b"b").unwrap().number, file);
+    volume.attributes(file).unwrap();
+    answered("a lookup");
 }
 
 /// A listing of many pages fails at any call. What it has given counts, and no more.
