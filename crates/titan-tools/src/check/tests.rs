@@ -9,7 +9,7 @@ use titan::internals::write::Predecessor;
 use titan::vfs::{Access, StdVfs, Vfs};
 use titan::{
     BlobFileNumber, ColumnFamilyId, ColumnFamilyOptions, CompressionType, Db, Error, FileNumber,
-    Options, SequenceNumber, WriteBatch,
+    Options, SequenceNumber, WalRecoveryMode, WriteBatch,
 };
 
 use super::check;
@@ -398,34 +398,147 @@ fn small_files_that_do_not_fit() {
     assert!(!pointed.is_empty(), "a MANIFEST of other blob files");
 }
 
+/// Adds to the MANIFEST that so many bytes of the newest WAL file, or of a `later` one, had been
+/// synced.
+fn track(dir: &Path, later: u64, size: u64) {
+    let number = FileNumber(wal(dir).1.0 + later);
+    let addition = WalAddition {
+        number,
+        synced_size: Some(size),
+    };
+    edit(dir, |edit| {
+        edit.wal_additions
+            .extend(edit.state_follows.then_some(addition));
+    });
+}
+
+/// Forgets the WAL files before the one with the number `first`.
+fn forget_tracked(dir: &Path, first: FileNumber) {
+    edit(dir, |edit| edit.wal_deletion = Some(first));
+}
+
+fn length(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().len()
+}
+
 /// Where RocksDB tracks WAL files, its MANIFEST says which there are and how much of them was
 /// synced.
 #[test]
 fn wals_that_rocksdb_tracked() {
-    let track = |dir: &Path, later: u64, size: u64| {
-        let number = FileNumber(wal(dir).1.0 + later);
-        let addition = WalAddition {
-            number,
-            synced_size: Some(size),
-        };
-        edit(dir, |edit| {
-            edit.wal_additions
-                .extend(edit.state_follows.then_some(addition));
-        });
-    };
-    let length = |dir: &Path| std::fs::metadata(wal(dir).0).unwrap().len();
-    let whole = problems(|dir| track(dir, 0, length(dir)));
+    let whole = problems(|dir| track(dir, 0, length(&wal(dir).0)));
     assert!(whole.is_empty(), "{whole:?}");
-    let short = problems(|dir| track(dir, 0, length(dir) + 1));
+    let short = problems(|dir| track(dir, 0, length(&wal(dir).0) + 1));
     found(&short, "had been synced", ".log");
     let missing = problems(|dir| track(dir, 1, 100));
     found(&missing, "a WAL file the database needs is missing", ".log");
     let obsolete = problems(|dir| {
         track(dir, 1, 100);
-        let number = wal(dir).1;
-        edit(dir, |edit| {
-            edit.wal_deletion = Some(FileNumber(number.0 + 2))
-        });
+        forget_tracked(dir, FileNumber(wal(dir).1.0 + 2));
     });
     assert!(obsolete.is_empty(), "{obsolete:?}");
+}
+
+const MODES: [WalRecoveryMode; 4] = [
+    WalRecoveryMode::TolerateCorruptedTailRecords,
+    WalRecoveryMode::AbsoluteConsistency,
+    WalRecoveryMode::PointInTimeRecovery,
+    WalRecoveryMode::SkipAnyCorruptedRecords,
+];
+
+/// The number of operations of the WAL that an opening of a copy of the database finds, by mode.
+/// One that fails names the WAL file.
+fn replayed(dir: &Path) -> [Option<usize>; 4] {
+    MODES.map(|mode| {
+        let copy = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(dir).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
+        let mut options = options();
+        options.db.wal_recovery_mode = mode;
+        match Db::open(copy.path(), &options) {
+            Ok(db) => {
+                let is_there = |i: &usize| db.get(format!("log{i:02}")).unwrap().is_some();
+                Some((0..20).filter(is_there).count())
+            }
+            Err(e) => {
+                assert!(e.is_corruption(), "{mode:?}: {e}");
+                let named = e.path().unwrap().to_string_lossy().into_owned();
+                assert!(named.ends_with(".log"), "{mode:?}: {e}");
+                None
+            }
+        }
+    })
+}
+
+/// Openings believe what RocksDB tracked, as the check does.
+#[test]
+fn wals_that_rocksdb_tracked_are_opened_if_all_that_was_synced_is_there() {
+    let opened = |damage: &dyn Fn(&Path)| {
+        let dir = database();
+        let dir = dir.path();
+        // RocksDB's have no records without operations, which say where Titan's were synced.
+        let (path, number) = wal(dir);
+        let mut records = records(&path, number);
+        records.retain(|record| record[8..12] != [0; 4]);
+        assert_eq!(records.len(), 20);
+        write_records(&path, &records);
+        damage(dir);
+        replayed(dir)
+    };
+    let all = [Some(20); 4];
+    let only_skipping = |n| [None, None, None, Some(n)];
+    assert_eq!(opened(&|_| {}), all);
+    assert_eq!(opened(&|dir| track(dir, 0, length(&wal(dir).0))), all);
+    let short = opened(&|dir| track(dir, 0, length(&wal(dir).0) + 1));
+    assert_eq!(short, only_skipping(20));
+    assert_eq!(opened(&|dir| track(dir, 1, 100)), only_skipping(20));
+    let obsolete = opened(&|dir| {
+        track(dir, 1, 100);
+        forget_tracked(dir, FileNumber(wal(dir).1.0 + 2));
+    });
+    assert_eq!(obsolete, all);
+
+    // Record 10 ends here, and the one after it is damaged, or all from its middle on is missing.
+    let place = |dir: &Path| {
+        let (path, _) = wal(dir);
+        let bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(5).position(|part| part == b"log11").unwrap();
+        (path, bytes, at)
+    };
+    let flip = |dir: &Path| {
+        let (path, mut bytes, at) = place(dir);
+        bytes[at] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+        at as u64
+    };
+    let cut = |dir: &Path| {
+        let (path, bytes, at) = place(dir);
+        std::fs::write(path, &bytes[..at]).unwrap();
+        at as u64
+    };
+    let flipped = [None, None, Some(11), Some(19)];
+    assert_eq!(opened(&|dir| drop(flip(dir))), flipped);
+    let above = opened(&|dir| {
+        let at = flip(dir);
+        track(dir, 0, at - 40);
+    });
+    assert_eq!(above, flipped);
+    let below = opened(&|dir| {
+        let at = flip(dir);
+        track(dir, 0, at + 10);
+    });
+    assert_eq!(below, only_skipping(19));
+    let torn = [Some(11), None, Some(11), Some(11)];
+    assert_eq!(opened(&|dir| drop(cut(dir))), torn);
+    let above = opened(&|dir| {
+        let at = cut(dir);
+        track(dir, 0, at - 40);
+    });
+    assert_eq!(above, torn);
+    let below = opened(&|dir| {
+        let at = cut(dir);
+        track(dir, 0, at + 10);
+    });
+    assert_eq!(below, only_skipping(11));
 }
