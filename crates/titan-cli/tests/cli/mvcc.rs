@@ -454,6 +454,35 @@ fn a_store_that_is_far_ahead_of_the_clock_is_refused_unless_the_clock_is_said_to
     assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
 }
 
+/// No timestamp is left for an opening to write; what was committed can be taken elsewhere.
+#[test]
+fn a_store_whose_timestamps_end_can_be_exported() {
+    let place = Place::new();
+    let options = StoreOptions {
+        oracle: Some(Arc::new(Old(AtomicU64::new(u64::MAX - 20)))),
+        retention: None,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(place.path("db"), &options).unwrap();
+    for (key, value) in [("a", "1"), ("b", "2")] {
+        let mut transaction = store.begin();
+        transaction.put(key, value);
+        transaction.commit().unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let put = ["mvcc", "put", "db", "c", "3", "--any-clock"];
+    place.fails(1, &put);
+    let before = tree(&place.path("db"));
+    assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
+    place.text(&["mvcc", "export", "db", "all.export"]);
+    assert!(tree(&place.path("db")) == before);
+    place.text(&["mvcc", "import", "new", "all.export"]);
+    for (key, value) in [("a", "1"), ("b", "2")] {
+        assert_eq!(place.text(&["mvcc", "get", "new", key]).trim(), value);
+    }
+}
+
 #[test]
 fn every_command_has_help_with_an_example() {
     let place = Place::new();

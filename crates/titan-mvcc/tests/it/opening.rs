@@ -108,3 +108,19 @@ fn commits_without_a_wal_are_refused() {
     let refused = Store::open(DIR, &place.options).err().unwrap();
     assert!(refused.to_string().contains("WAL"), "{refused}");
 }
+
+/// The log of a store is bounded by its memtables, unless the caller bounds it.
+#[test]
+fn the_log_takes_as_much_as_two_memtables_of_versions_by_default() {
+    let bound = |place: &Place| {
+        let store = place.open();
+        let report = store.db().space_report().unwrap();
+        store.close().unwrap();
+        report.bound.unwrap().wal_bytes
+    };
+    let mut place = Place::new(9);
+    place.options.versions.write_buffer_size = 3 << 20;
+    assert_eq!(bound(&place), 6 << 20);
+    place.options.db.max_total_wal_size = 5 << 20;
+    assert_eq!(bound(&place), 5 << 20);
+}
