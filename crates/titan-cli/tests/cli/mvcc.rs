@@ -466,7 +466,7 @@ fn a_store_whose_timestamps_end_can_be_exported() {
     let store = Store::open(place.path("db"), &options).unwrap();
     for (key, value) in [("a", "1"), ("b", "2")] {
         let mut transaction = store.begin();
-        transaction.put(key, value);
+        transaction.put(key.as_bytes(), value.as_bytes());
         transaction.commit().unwrap();
     }
     store.close().unwrap();

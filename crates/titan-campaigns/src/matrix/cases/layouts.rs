@@ -223,9 +223,13 @@ pub(super) const CASES: &[Case] = &[
     case("range-deletions", "target_file_size_base=8192 max_bytes_for_level_base=16384").steps(RANGES),
     case("range-deletions-universal", "compaction_style=kCompactionStyleUniversal target_file_size_base=8192").steps(RANGES),
     case("deletions-read-as-ranges", "min_tombstones_for_range_conversion=4").since(11, 8).steps(RANGES),
-    case("blobs-written-directly", blobs!("enable_blob_direct_write=true")).since(11, 8).steps(OVERWRITTEN),
+    case("blobs-written-directly", blobs!("enable_blob_direct_write=true"))
+        .since(11, 8)
+        .db("allow_concurrent_memtable_write=false")
+        .steps(OVERWRITTEN),
     case("blobs-written-directly-killed", blobs!("enable_blob_direct_write=true"))
         .since(11, 8)
+        .db("allow_concurrent_memtable_write=false")
         .steps(KILLED)
         .expect(unsupported("a blob pointer in a write batch")),
     case("range-deletions-over-blobs", "enable_blob_files=true min_blob_size=60 target_file_size_base=8192").steps(RANGES),
