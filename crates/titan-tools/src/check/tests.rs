@@ -518,7 +518,12 @@ fn wals_that_rocksdb_tracked_are_opened_if_all_that_was_synced_is_there() {
         at as u64
     };
     let flipped = [None, None, Some(11), Some(19)];
-    assert_eq!(opened(&|dir| drop(flip(dir))), flipped);
+    assert_eq!(
+        opened(&|dir| {
+            flip(dir);
+        }),
+        flipped
+    );
     let above = opened(&|dir| {
         let at = flip(dir);
         track(dir, 0, at - 40);
@@ -530,7 +535,12 @@ fn wals_that_rocksdb_tracked_are_opened_if_all_that_was_synced_is_there() {
     });
     assert_eq!(below, only_skipping(19));
     let torn = [Some(11), None, Some(11), Some(11)];
-    assert_eq!(opened(&|dir| drop(cut(dir))), torn);
+    assert_eq!(
+        opened(&|dir| {
+            cut(dir);
+        }),
+        torn
+    );
     let above = opened(&|dir| {
         let at = cut(dir);
         track(dir, 0, at - 40);
