@@ -193,6 +193,9 @@ impl Scan {
 
     /// Moves to the next row of the parts, without regard to locks.
     fn advance_stored(&mut self) -> Result<()> {
+        if self.current == Current::Own {
+            self.own = None;
+        }
         self.current = Current::Nowhere;
         loop {
             if let Some(row) = self.rows.next() {
