@@ -57,8 +57,10 @@ impl IteratorList {
 
     /// The iterators alive, the oldest first.
     pub(crate) fn alive(&self) -> Vec<LiveIterator> {
-        let alive = self.alive.lock();
-        let mut iterators: Vec<_> = alive.iterators.iter().flatten().cloned().collect();
+        let mut iterators: Vec<LiveIterator> = {
+            let alive = self.alive.lock();
+            alive.iterators.iter().flatten().cloned().collect()
+        };
         iterators.sort_by_key(|iterator| iterator.since);
         iterators
     }

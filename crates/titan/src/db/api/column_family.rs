@@ -16,9 +16,7 @@ use crate::gc::range::GarbageCollectionSummary;
 use crate::lazy_value::LazyValue;
 use crate::merge::MergeOperator;
 use crate::options::ColumnFamilyOptions;
-use crate::read::{
-    DbIterator, IteratorSource, ListedIterator, PointReader, ReadOptions, SuperVersion,
-};
+use crate::read::{DbIterator, IteratorSource, PointReader, ReadOptions, SuperVersion};
 use crate::stats::{self, Detailed, HistogramKind};
 use crate::wide_columns::WideColumns;
 use crate::write::WriteOptions;
@@ -258,21 +256,17 @@ impl ColumnFamily {
     /// row, only once, and later iterators seek ([`ReadOptions::lower_bound`] is for queues),
     /// unless the family has a compaction filter.
     pub fn iter(&self, options: &ReadOptions) -> Result<DbIterator> {
-        let (source, listed) = self.iterator_source(options)?;
+        let source = self.iterator_source(options)?;
+        let listed = self.list_iterator(&source);
         DbIterator::new(source, Some(listed), options)
     }
 
-    /// Everything that iterators see of one moment. They count as one while the guard is alive.
-    pub(super) fn iterator_source(
-        &self,
-        options: &ReadOptions,
-    ) -> Result<(IteratorSource, ListedIterator)> {
+    /// Everything that iterators see of one moment.
+    pub(super) fn iterator_source(&self, options: &ReadOptions) -> Result<IteratorSource> {
         let (super_version, sequence) = self.pin_all(options)?;
         let shared = &self.core.shared;
         stats::add(&shared.opening.statistics.iterators, 1);
-        let now = shared.opening.clock.monotonic();
-        let listed = shared.pins.iterators.enter(&super_version, now);
-        let source = IteratorSource {
+        Ok(IteratorSource {
             sequence,
             super_version,
             open_files: Arc::clone(&shared.files.open),
@@ -281,8 +275,7 @@ impl ColumnFamily {
             prefix_extractor: self.family.prefix_extractor.clone(),
             scans: Arc::clone(&self.family.scans),
             dead: Arc::clone(&self.family.dead),
-        };
-        Ok((source, listed))
+        })
     }
 
     /// Sets `key` to `value`, not synced. Cost: an append to the WAL, shared with writers that come

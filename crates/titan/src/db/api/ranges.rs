@@ -4,7 +4,9 @@ use bytes::Bytes;
 
 use super::column_family::ColumnFamily;
 use crate::error::{Error, Result};
-use crate::read::{FamilySource, KeyRange, Keys, Range, ReadOptions};
+use crate::read::{
+    FamilySource, IteratorSource, KeyRange, Keys, ListedIterator, Range, ReadOptions,
+};
 
 impl ColumnFamily {
     /// The keys and values of a range, as of now, in order and from both ends.
@@ -106,12 +108,19 @@ impl ColumnFamily {
             let why = "prefix_same_as_start is not supported by ranges: give ReadOptions::prefix";
             return Err(Error::unsupported(why));
         }
-        let (source, listed) = self.iterator_source(&options)?;
+        let source = self.iterator_source(&options)?;
         Ok(FamilySource {
+            _listed: self.list_iterator(&source),
             source,
             options,
-            _listed: listed,
         })
+    }
+
+    /// Counts an iterator, or those of a range as one, until the guard is dropped.
+    pub(super) fn list_iterator(&self, source: &IteratorSource) -> ListedIterator {
+        let shared = &self.core.shared;
+        let now = shared.opening.clock.monotonic();
+        shared.pins.iterators.enter(&source.super_version, now)
     }
 }
 
