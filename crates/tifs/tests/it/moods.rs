@@ -66,7 +66,7 @@ fn operations_that_conflict_again_and_again_end() {
 }
 
 /// The kernel asks for the attributes of a file after each close, since it does not count blocks
-/// itself. The volume answers from memory: nothing that the store did then could fail it.
+/// itself. The volume answers from memory, so a store that fails does not fail the answer.
 #[test]
 fn attributes_of_a_file_in_use_are_answered_without_the_store() {
     let kv = Shared::default();
@@ -102,7 +102,7 @@ fn attributes_of_a_file_in_use_are_answered_without_the_store() {
     answered("a link");
     volume.unlink(root, b"a").unwrap();
     answered("an unlink");
-    // Whoever looks it up anew is answered by the store once, and from memory then.
+    // The store answers the next lookup, and memory the requests after it.
     volume.forget(file, 2);
     assert_eq!(volume.lookup(root, b"b").unwrap().number, file);
     volume.attributes(file).unwrap();

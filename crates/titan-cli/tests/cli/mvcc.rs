@@ -454,7 +454,7 @@ fn a_store_that_is_far_ahead_of_the_clock_is_refused_unless_the_clock_is_said_to
     assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
 }
 
-/// No timestamp is left for an opening to write; what was committed can be taken elsewhere.
+/// No timestamp is left for an opening to write, but an export takes the committed data elsewhere.
 #[test]
 fn a_store_whose_timestamps_end_can_be_exported() {
     let place = Place::new();

@@ -69,7 +69,7 @@ impl<'w> Walk<'w> {
     /// Reads all of a table, or what can be salvaged of a damaged one.
     ///
     /// # Errors
-    /// Failures to read; `Unsupported` for pointers that are not understood. Damage is no error.
+    /// Failures to read; `Unsupported` for entries that are not understood. Damage is no error.
     pub(super) fn read(
         &mut self,
         opened: Result<Arc<TableReader>>,

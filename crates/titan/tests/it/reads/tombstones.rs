@@ -104,8 +104,8 @@ fn a_pop_steps_over_few_dead_entries_however_many_were_popped() {
     }
 }
 
-/// Ranges are in memory only. So an opening costs one walk over what was popped before it, by the
-/// first pop, and not one by each.
+/// Ranges are in memory only. So the first pop after an opening, and no other one, walks over the
+/// entries popped before it.
 #[test]
 fn only_the_first_pop_after_an_opening_steps_over_what_was_popped_before() {
     const POPPED: usize = 8000;
