@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use tifs::kv::{Commit, EngineKv, EngineOptions, Kv, Space};
+use titan_testkit::setup::eventually;
 
 use super::{errno, tifs};
 use crate::places::Volume;
@@ -157,6 +158,75 @@ fn failures_about_names_and_attributes_name_an_inode() {
             lines.iter().all(|line| line.contains(" of inode ")),
             "{log}"
         );
+    });
+}
+
+/// The only log of a volume that has records, and its content up to the last byte that is none of
+/// the zeros by which it was extended.
+fn log_of(volume: &Volume) -> (PathBuf, Vec<u8>) {
+    let written = |path: PathBuf| {
+        let mut content = fs::read(&path).unwrap();
+        let end = content.iter().rposition(|byte| *byte != 0)?;
+        content.truncate(end + 1);
+        Some((path, content))
+    };
+    let mut logs = files(&volume.store(), "log")
+        .into_iter()
+        .filter_map(written);
+    let log = logs.next().unwrap();
+    assert!(logs.next().is_none());
+    log
+}
+
+#[test]
+fn a_mount_of_a_killed_volume_tells_of_damage_in_its_log_and_keeps_the_log() {
+    Volume::with(|volume| {
+        for n in 0..20 {
+            let file = fs::File::create(volume.join(format!("synced {n}"))).unwrap();
+            file.sync_all().unwrap();
+        }
+        let (_, synced) = log_of(volume);
+        // Nothing is synced by itself within seconds after that.
+        for n in 0..200 {
+            fs::write(volume.join(format!("later {n}")), "").unwrap();
+        }
+        volume.kill();
+        let (log, written) = log_of(volume);
+        let whole = fs::read(&log).unwrap();
+        let flip = |at: usize| {
+            let mut content = whole.clone();
+            content[at] ^= 1;
+            fs::write(&log, &content).unwrap();
+            content
+        };
+        let (name, lost) = (log.file_name().unwrap(), volume.store().join("lost"));
+
+        // A mount that would lose what was synced is refused, and changes nothing.
+        let damaged = flip(synced.len() / 2);
+        refused(volume, &["had been synced", name.to_str().unwrap()]);
+        assert!(fs::read(&log).unwrap() == damaged);
+        assert!(!lost.exists());
+
+        let damaged = flip(written.len() - (written.len() - synced.len()) / 4);
+        volume.mount();
+        let told = || {
+            let log = volume.log();
+            let line = log.lines().find(|line| line.contains("log of the volume"));
+            line.map(str::to_owned)
+        };
+        // The mount is seen before the process tells of it.
+        eventually("damage is told", || told().is_some());
+        let line = told().unwrap();
+        assert!(line.contains("were not replayed"), "{line}");
+        assert!(line.contains(name.to_str().unwrap()), "{line}");
+        assert!(fs::read(lost.join(name)).unwrap() == damaged);
+        for n in 0..20 {
+            assert!(volume.join(format!("synced {n}")).exists(), "{n}");
+        }
+        assert!(volume.join("later 0").exists());
+        assert!(!volume.join("later 199").exists());
+        volume.unmount();
+        volume.check();
     });
 }
 
