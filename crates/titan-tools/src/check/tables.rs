@@ -267,13 +267,19 @@ impl Walk<'_, '_> {
             );
             self.damage(Error::corruption(text));
         }
+        let found_facts = TableFacts::of(facts.table, found);
         let actual = TableFacts {
+            num_shadowed: match facts.num_shadowed {
+                // Not counted.
+                0 => 0,
+                _ => found_facts.num_shadowed,
+            },
             // An estimate: the shadowed entries are in other tables.
             shadowed_bytes: facts.shadowed_bytes,
             // Compared with the properties.
             collected: facts.collected.clone(),
             foreign: facts.foreign,
-            ..TableFacts::of(facts.table, found)
+            ..found_facts
         };
         if actual != *facts {
             let text = format!("the table has {actual:?}, the MANIFEST says {facts:?}");

@@ -330,6 +330,9 @@ fn show_facts(edit: &VersionEdit, show: Show<'_>) -> ControlFlow<()> {
         if facts.shadowed_bytes > 0 {
             fields = fields.with("shadowed_bytes", facts.shadowed_bytes);
         }
+        if facts.num_shadowed > 0 {
+            fields = fields.with("shadowed_entries", facts.num_shadowed);
+        }
         for garbage in facts.collected.garbage.iter() {
             let name = format!("garbage_from_{}", garbage.moment);
             fields = fields.with(&name, garbage.bytes);

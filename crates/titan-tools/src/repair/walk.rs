@@ -169,6 +169,7 @@ impl<'w> Walk<'w> {
                 num_entries: self.entries,
                 num_deletions: self.deletions,
                 num_range_deletions: tombstones.len() as u64,
+                num_shadowed: 0,
                 raw_key_bytes: self.raw_key_size,
                 raw_value_bytes: self.raw_value_size,
                 shadowed_bytes: 0,

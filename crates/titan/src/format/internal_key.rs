@@ -126,6 +126,16 @@ pub fn trailer(ikey: &[u8]) -> u64 {
     }
 }
 
+/// Whether `newer`, the entry before `older` or nothing, shadows it, so that `older` is kept for
+/// snapshots only, and `older` is no tombstone.
+#[inline]
+pub(crate) fn shadows_value(newer: &[u8], older: &ParsedInternalKey<'_>) -> bool {
+    user_key(newer) == older.user_key
+        && !newer.is_empty()
+        && trailer(newer) as u8 != ValueType::Merge as u8
+        && !older.value_type.is_point_deletion()
+}
+
 /// The parts of an internal key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParsedInternalKey<'a> {

@@ -13,7 +13,8 @@ use crate::collector::{CollectedReport, Collectors, TableContent};
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
 use crate::format::internal_key::{
-    InternalKeyComparator, MAX_ENTRY, ParsedInternalKey, ValueType, internal_key, user_key,
+    InternalKeyComparator, MAX_ENTRY, ParsedInternalKey, ValueType, internal_key, shadows_value,
+    user_key,
 };
 use crate::format::pointers::each_pointer;
 use crate::format::prefix::PrefixExtractor;
@@ -71,13 +72,15 @@ pub struct TableSummary {
     /// The largest internal key. If a range tombstone ends after the points, its end with the
     /// largest sequence number, as the end itself is not covered.
     pub(crate) largest: Vec<u8>,
-    pub(crate) smallest_seq: SequenceNumber,
-    pub(crate) largest_seq: SequenceNumber,
+    /// The smallest and the largest sequence number.
+    pub(crate) sequences: (SequenceNumber, SequenceNumber),
     /// Point entries.
     pub(crate) num_entries: u64,
     /// Deletions and single deletions.
     pub(crate) num_deletions: u64,
     pub(crate) num_range_deletions: u64,
+    /// See [`TableFacts::num_shadowed`](crate::version::edit::TableFacts::num_shadowed).
+    pub(crate) num_shadowed: u64,
     /// Bytes of all internal keys, range tombstones' included.
     pub(crate) raw_key_size: u64,
     /// Bytes of all values, range tombstones' ends included.
@@ -135,6 +138,7 @@ struct Counts {
     entries: u64,
     deletions: u64,
     merge_operands: u64,
+    shadowed: u64,
     raw_key_size: u64,
     raw_value_size: u64,
 }
@@ -167,6 +171,7 @@ impl TableWriter {
                 entries: 0,
                 deletions: 0,
                 merge_operands: 0,
+                shadowed: 0,
                 raw_key_size: 0,
                 raw_value_size: 0,
             },
@@ -234,6 +239,9 @@ impl TableWriter {
             ValueType::Value => {}
         }
         let is_new_key = first || user_key(&self.keys.last) != parsed.user_key;
+        if !is_new_key && shadows_value(&self.keys.last, &parsed) {
+            self.counts.shadowed += 1;
+        }
         let begins = is_new_key && self.options.prefix_extractor.is_some();
         let prefix = if begins {
             self.new_prefix(parsed.user_key)

@@ -1,4 +1,4 @@
-//! Compactions of an idle database that drop tombstones.
+//! Compactions of an idle database that drop tombstones, and versions kept for snapshots.
 //!
 //! Tombstones make iterators step over them and over the entries that they delete, until a
 //! compaction drops both. While users write, compactions come for the size of levels, in which
@@ -10,8 +10,11 @@
 //! * if iterators have met a long [dead range](crate::dead_ranges) there, at any cost of the
 //!   rewriting.
 //!
-//! Tombstones that a snapshot needs are left alone until it is released. So each compaction moves
-//! tombstones to a lower level or drops them, and there is an end to it.
+//! Old versions of keys, which jobs keep for snapshots, count as tombstones do: iterators step over
+//! them, too.
+//!
+//! Tables with entries that a snapshot needs are left alone until it is released. So each
+//! compaction moves tombstones to a lower level or drops them, and there is an end to it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -96,16 +99,19 @@ impl<'a> Droppable<'a> {
     /// The tables of a level that are worth a compaction for their tombstones.
     fn worth_it(&self, level: usize) -> impl Iterator<Item = &'a Arc<TableFile>> {
         let in_level0 = match level {
-            0 => self.version.sums(0).tombstones,
+            0 => self.version.sums(0).droppable,
             _ => 0,
         };
-        let is_some = self.version.sums(level).tombstones >= MANY || !self.met.is_empty();
+        let is_some = self.version.sums(level).droppable >= MANY || !self.met.is_empty();
         let tables = self.version.level(level).iter().filter(move |_| is_some);
         tables.filter(move |table| {
-            let tombstones = table.tombstones();
-            tombstones > 0
+            let droppable = match mutant!(shadowed_versions_stay) {
+                true => table.tombstones(),
+                false => table.droppable(),
+            };
+            droppable > 0
                 && self.can_be_dropped(level, table)
-                && (self.is_met(table) || self.are_many(level, table, tombstones.max(in_level0)))
+                && (self.is_met(table) || self.are_many(level, table, droppable.max(in_level0)))
         })
     }
 
@@ -121,17 +127,18 @@ impl<'a> Droppable<'a> {
         }
     }
 
-    /// Whether iterators have met a long dead range in the table.
+    /// Whether the table has tombstones, and iterators have met a long dead range in it.
     fn is_met(&self, table: &TableFile) -> bool {
         let overlaps = |(first, last): &(Vec<u8>, Vec<u8>)| {
             let end = Bound::Included(last.as_slice());
             self.version.overlaps(table, Some(first), end)
         };
-        self.met.iter().any(overlaps)
+        table.tombstones() > 0 && self.met.iter().any(overlaps)
     }
 
-    /// Whether a table has many tombstones, also compared with the bytes rewritten to drop them.
-    fn are_many(&self, level: usize, table: &TableFile, tombstones: u64) -> bool {
+    /// Whether so many tombstones and old versions of a table are many, also compared with the
+    /// entries rewritten to drop them.
+    fn are_many(&self, level: usize, table: &TableFile, droppable: u64) -> bool {
         let output_level = match level {
             0 => self.base_level,
             _ => level + 1,
@@ -148,6 +155,6 @@ impl<'a> Droppable<'a> {
             true => table.entries(),
             false => total(below.map(|level| entries(overlapping(level)))),
         };
-        tombstones >= MANY && rewritten <= tombstones.saturating_mul(MOST_REWRITTEN)
+        droppable >= MANY && rewritten <= droppable.saturating_mul(MOST_REWRITTEN)
     }
 }

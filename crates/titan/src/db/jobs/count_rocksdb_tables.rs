@@ -183,6 +183,7 @@ impl Shared {
         table.require_pointer(|oldest| check.blob_refs.iter().any(|refs| refs.file == oldest))?;
         Ok(TableFacts {
             foreign: true,
+            num_shadowed: 0,
             ..TableFacts::of(table.number(), &check)
         })
     }

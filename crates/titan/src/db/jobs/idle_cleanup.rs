@@ -174,12 +174,12 @@ fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) 
 }
 
 impl FamilyState {
-    /// Whether it has so many tombstones, or iterators have met so many, that some may be dropped
-    /// once the database is idle.
+    /// Whether it has so many tombstones and old versions of keys, or iterators have met so many
+    /// tombstones, that some may be dropped once the database is idle.
     pub(crate) fn may_drop_tombstones(&self) -> bool {
         let has_many = || {
             let met = self.family.dead.long_found() > 0;
-            met || has_many_tombstones(&self.memtable) || self.version.tombstones() >= MANY
+            met || has_many_tombstones(&self.memtable) || self.version.droppable() >= MANY
         };
         self.family.compacts_by_itself() && has_many()
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::format::blob_index::BlobRefs;
-use crate::format::internal_key::{ParsedInternalKey, TRAILER_LEN, ValueType};
+use crate::format::internal_key::{ParsedInternalKey, TRAILER_LEN, ValueType, shadows_value};
 use crate::table::block::Block;
 use crate::table::block::io::{BlockKind, Window};
 use crate::table::liveness::LivenessBlock;
@@ -17,6 +17,8 @@ pub struct TableCheck {
     pub entries: u64,
     /// Deletions and single deletions among them.
     pub(crate) deletions: u64,
+    /// See [`TableFacts::num_shadowed`](crate::version::edit::TableFacts::num_shadowed).
+    pub(crate) shadowed: u64,
     pub(crate) merge_operands: u64,
     pub(crate) range_tombstones: u64,
     /// Bytes of all internal keys, range tombstones' included.
@@ -184,6 +186,7 @@ impl TableReader {
                 }
                 _ => {}
             }
+            state.check.shadowed += u64::from(shadows_value(&state.last_key, &key));
             add_blob_ref(&mut state.refs, iter.key(), iter.value())?;
             if !self.may_contain(key.user_key) {
                 return Err(Error::corruption("filter denies a key that is there"));

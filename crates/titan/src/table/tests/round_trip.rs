@@ -162,7 +162,7 @@ fn range_tombstones_widen_the_bounds() {
     let s = w.finish().unwrap();
     assert_eq!(s.smallest, internal_key(b"a", SequenceNumber(4), 0xf));
     assert_eq!(s.largest, internal_key(b"z", SequenceNumber::MAX, 0xf));
-    assert_eq!((s.smallest_seq.0, s.largest_seq.0), (3, 9));
+    assert_eq!((s.sequences.0.0, s.sequences.1.0), (3, 9));
     assert_eq!(
         (s.num_entries, s.num_deletions, s.num_range_deletions),
         (1, 0, 3)

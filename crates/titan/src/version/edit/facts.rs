@@ -10,6 +10,9 @@
 //! Version 4 is the same as 2, followed by the reports of collectors about the table
 //! ([`CollectedReport`]); it is written only if they reported something.
 //!
+//! Version 5 is the same as 4, which may report nothing, followed by the number of shadowed
+//! entries; it is written only if there are some.
+//!
 //! Version 1 is the same without the shadowed bytes. Version 3 is the same as 2, for a table that
 //! another program wrote and that was counted later. Nothing else is certain about such a table,
 //! for example that its bounds are those of its content.
@@ -29,6 +32,7 @@ use crate::table::TableCheck;
 const VERSION: u64 = 2;
 const COUNTED_VERSION: u64 = 3;
 const COLLECTED_VERSION: u64 = 4;
+const SHADOWED_VERSION: u64 = 5;
 /// The fewest bytes that the entry of a blob file takes.
 const MIN_REFERENCE_LEN: usize = 3;
 
@@ -42,6 +46,9 @@ pub struct TableFacts {
     /// Deletions among the entries.
     pub num_deletions: u64,
     pub num_range_deletions: u64,
+    /// Entries but tombstones, right below a newer one of their key that is no merge operand: kept
+    /// for snapshots. 0 also if they were not counted, as in foreign tables.
+    pub num_shadowed: u64,
     /// Bytes of all internal keys.
     pub raw_key_bytes: u64,
     /// Bytes of all values; a pointer to a blob counts as the pointer.
@@ -65,6 +72,7 @@ impl TableFacts {
             num_entries: found.entries,
             num_deletions: found.deletions,
             num_range_deletions: found.range_tombstones,
+            num_shadowed: found.shadowed,
             raw_key_bytes: found.raw_key_size,
             raw_value_bytes: found.raw_value_size,
             shadowed_bytes: 0,
@@ -78,6 +86,7 @@ impl TableFacts {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let version = match self.foreign {
             true => COUNTED_VERSION,
+            false if self.num_shadowed > 0 => SHADOWED_VERSION,
             false if !self.collected.is_empty() && !mutant!(report_not_in_the_manifest) => {
                 COLLECTED_VERSION
             }
@@ -97,8 +106,11 @@ impl TableFacts {
             put_varint(out, reference.count);
             put_varint(out, reference.bytes);
         }
-        if version == COLLECTED_VERSION {
+        if version >= COLLECTED_VERSION {
             self.collected.encode(out);
+        }
+        if version >= SHADOWED_VERSION {
+            put_varint(out, self.num_shadowed);
         }
     }
 
@@ -106,7 +118,7 @@ impl TableFacts {
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Self>> {
         let mut d = Decoder::new(bytes);
         let version = d.varint()?;
-        if !(1..=COLLECTED_VERSION).contains(&version) {
+        if !(1..=SHADOWED_VERSION).contains(&version) {
             return Ok(None);
         }
         let mut facts = TableFacts {
@@ -114,6 +126,7 @@ impl TableFacts {
             num_entries: d.varint()?,
             num_deletions: d.varint()?,
             num_range_deletions: d.varint()?,
+            num_shadowed: 0,
             raw_key_bytes: d.varint()?,
             raw_value_bytes: d.varint()?,
             shadowed_bytes: match version {
@@ -138,8 +151,11 @@ impl TableFacts {
                 bytes: d.varint()?,
             });
         }
-        if version == COLLECTED_VERSION {
+        if version >= COLLECTED_VERSION {
             facts.collected = CollectedReport::decode(&mut d)?;
+        }
+        if version >= SHADOWED_VERSION {
+            facts.num_shadowed = d.varint()?;
         }
         if !d.is_empty() {
             return Err(Error::corruption("bytes after the facts about a table"));

@@ -144,6 +144,10 @@ fn random_edit(rng: &mut fastrand::Rng) -> VersionEdit {
                 num_entries: number(r),
                 num_deletions: number(r),
                 num_range_deletions: number(r),
+                num_shadowed: match foreign || r.bool() {
+                    true => 0,
+                    false => number(r),
+                },
                 raw_key_bytes: number(r),
                 shadowed_bytes: r.u64(..),
                 raw_value_bytes: number(r),
@@ -333,7 +337,7 @@ fn impossible_content_is_corruption() {
     put_varint(&mut facts, u64::MAX);
     assert!(TableFacts::decode(&facts).unwrap_err().is_corruption());
     let future = VersionEdit {
-        unknown: vec![(12289, vec![5, 9])],
+        unknown: vec![(12289, vec![6, 9])],
         ..VersionEdit::default()
     };
     assert_eq!(VersionEdit::decode(&encoded(&future)).unwrap(), future);

@@ -83,6 +83,7 @@ fn facts(table: u64, foreign: bool) -> TableFacts {
         num_entries: 50,
         num_deletions: 5,
         num_range_deletions: 2,
+        num_shadowed: if foreign { 0 } else { 6 },
         raw_key_bytes: 500,
         raw_value_bytes: 600,
         shadowed_bytes: 70,

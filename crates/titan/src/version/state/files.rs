@@ -173,6 +173,13 @@ impl TableFile {
         self.facts().map_or(0, count)
     }
 
+    /// Tombstones, and older versions of keys that were kept for snapshots: entries that iterators
+    /// step over, and that compactions drop once no snapshot needs them. 0 while unknown.
+    pub(crate) fn droppable(&self) -> u64 {
+        let shadowed = self.facts().map_or(0, |facts| facts.num_shadowed);
+        self.tombstones().saturating_add(shadowed)
+    }
+
     /// Takes over facts that came in a later edit than the table.
     pub(crate) fn learn(&self, facts: TableFacts) {
         invariant!(

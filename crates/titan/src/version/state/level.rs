@@ -36,6 +36,8 @@ pub(crate) struct LevelSums {
     pub(crate) deletions: u64,
     /// See [`TableFile::tombstones`]; a number.
     pub(crate) tombstones: u64,
+    /// See [`TableFile::droppable`]; a number.
+    pub(crate) droppable: u64,
 }
 
 impl LevelSums {
@@ -50,6 +52,7 @@ impl LevelSums {
             entries: sum(|table| table.facts().map_or(0, |facts| facts.num_entries)),
             deletions: sum(TableFile::num_deletions),
             tombstones: sum(TableFile::tombstones),
+            droppable: sum(TableFile::droppable),
         }
     }
 
@@ -63,6 +66,7 @@ impl LevelSums {
             entries: self.entries.saturating_add(other.entries),
             deletions: self.deletions.saturating_add(other.deletions),
             tombstones: self.tombstones.saturating_add(other.tombstones),
+            droppable: self.droppable.saturating_add(other.droppable),
         }
     }
 

@@ -174,6 +174,11 @@ impl Version {
         total((0..self.num_levels()).map(|level| self.sums(level).tombstones))
     }
 
+    /// See [`TableFile::droppable`], for all tables. Cost: O(levels).
+    pub(crate) fn droppable(&self) -> u64 {
+        total((0..self.num_levels()).map(|level| self.sums(level).droppable))
+    }
+
     /// The files of level 0 that may hold `user_key`, the newest first.
     pub(crate) fn level0_files<'a>(
         &'a self,

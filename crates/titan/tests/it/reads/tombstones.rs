@@ -362,6 +362,56 @@ fn tombstones_wait_for_the_snapshots_that_need_them() {
     assert_eq!(peek(&db, End::Front), None);
 }
 
+/// Old versions that a snapshot needs stay until it is released, and cost no compactions meanwhile.
+/// Flushes keep some, and compactions.
+#[test]
+fn versions_that_a_released_snapshot_kept_are_compacted_away_once_the_database_is_idle() {
+    for compacted in [false, true] {
+        for reopened in [false, true] {
+            let what = format!("compacted {compacted}, reopened {reopened}");
+            let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(5));
+            let options = idle(&vfs, &clock);
+            let mut db = open(&options);
+            put(&db, 0..6000);
+            if compacted {
+                db.flush().unwrap();
+            }
+            let snapshot = db.snapshot();
+            put(&db, 0..6000);
+            db.flush().unwrap();
+            if compacted {
+                db.compact_range(None, None, &Default::default()).unwrap();
+            }
+            db.wait_idle().unwrap();
+            let before = db.statistics().compactions();
+            clock.advance(Duration::from_secs(60));
+            db.wait_idle().unwrap();
+            assert_eq!(db.statistics().compactions(), before, "{what}");
+            let scan = || {
+                skipped(&db, || {
+                    let mut iter = db.iter(&ReadOptions::default()).unwrap();
+                    iter.seek_to_first().unwrap();
+                    for n in 0..6000 {
+                        assert_eq!(iter.key(), key(n));
+                        iter.next().unwrap();
+                    }
+                    assert!(!iter.valid());
+                })
+            };
+            assert!(scan() >= 6000, "{what}");
+            drop(snapshot);
+            if reopened {
+                db.close().unwrap();
+                db = open(&options);
+            }
+            let entries = || db.metrics().families[0].estimated_keys;
+            eventually("old versions stay", || entries() == 6000);
+            db.wait_idle().unwrap();
+            assert!(db.statistics().compactions() <= before + 2, "{what}");
+        }
+    }
+}
+
 /// Few tombstones in much data are left to the compactions that come anyway, unless reads meet many
 /// in a row.
 #[test]
