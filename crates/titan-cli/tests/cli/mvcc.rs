@@ -477,7 +477,7 @@ fn a_store_whose_timestamps_end_can_be_exported() {
     assert_eq!(place.text(&["mvcc", "get", "db", "a"]).trim(), "1");
     place.text(&["mvcc", "export", "db", "all.export"]);
     assert!(tree(&place.path("db")) == before);
-    place.text(&["mvcc", "import", "new", "all.export"]);
+    place.text(&["mvcc", "import", "all.export", "new"]);
     for (key, value) in [("a", "1"), ("b", "2")] {
         assert_eq!(place.text(&["mvcc", "get", "new", key]).trim(), value);
     }
