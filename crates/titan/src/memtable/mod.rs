@@ -19,6 +19,7 @@
 //! |                                                    (skiplist.rs, arena.rs, mapping.rs)
 //! |- TombstoneSet   range tombstones as written + sorted into fragments   (tombstones.rs)
 //! |- Counters   entries, deletions
+//! |- TombstoneAlarm   who is told of many tombstones                  (tombstone_alarm.rs)
 //! |- Age   when the first entry had been written                                   (age.rs)
 //! `- Shadowed   an estimate of the bytes that it shadows in older tables          (shadowed.rs)
 //! ```
@@ -33,6 +34,7 @@ mod mapping;
 mod shadowed;
 mod skiplist;
 mod table;
+mod tombstone_alarm;
 mod tombstones;
 
 #[cfg(test)]
@@ -42,4 +44,4 @@ mod models;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use table::{EstimateStart, Memtable};
+pub(crate) use table::{EstimateStart, MANY_TOMBSTONES, Memtable};

@@ -14,6 +14,7 @@ use crate::format::range_tombstone::RangeTombstone;
 use crate::memtable::age::Age;
 use crate::memtable::shadowed::Shadowed;
 use crate::memtable::skiplist::{MAX_LEN, SkipList, Target};
+use crate::memtable::tombstone_alarm::TombstoneAlarm;
 use crate::memtable::tombstones::TombstoneSet;
 use crate::range_del::FragmentedTombstones;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +22,9 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Chunks of the arena have at most this fraction of the write buffer, so that the unused part of
 /// the last one stays small.
 const CHUNK_FRACTION: u64 = 8;
+
+/// Tombstones from which on a memtable, a table or level 0 has many.
+pub(crate) const MANY_TOMBSTONES: u64 = 4096;
 
 /// Range deletions a memtable takes before it is flushed. The memory and time of sorting nested
 /// ones into fragments grow with the square of their number.
@@ -35,7 +39,7 @@ pub struct Memtable {
     age: Age,
     /// It should be flushed at any size.
     flush_requested: AtomicBool,
-    told_tombstones: AtomicBool,
+    tombstone_alarm: TombstoneAlarm,
     write_buffer_size: u64,
     /// Its memory, if that is bounded.
     charge: OnceLock<Charge>,
@@ -81,7 +85,7 @@ impl Memtable {
             shadowed: Shadowed::new(),
             age: Age::default(),
             flush_requested: AtomicBool::new(false),
-            told_tombstones: AtomicBool::new(false),
+            tombstone_alarm: TombstoneAlarm::default(),
             write_buffer_size,
             charge: OnceLock::new(),
             accepted_to: AtomicU64::new(u64::MAX),
@@ -173,9 +177,21 @@ impl Memtable {
         self.list.allocated() + self.tombstones.memory()
     }
 
-    /// Whether this is the first call: somebody is to hear once that it has many tombstones.
-    pub(crate) fn tell_many_tombstones(&self) -> bool {
-        !self.told_tombstones.swap(true, Ordering::Relaxed)
+    /// Whether it has many tombstones: [`MANY_TOMBSTONES`], or so many of entries outside of it
+    /// that they free much of a version.
+    pub(crate) fn has_many_tombstones(&self) -> bool {
+        let deletions = self.num_deletes();
+        // The other entries may be values that were deleted since.
+        let others = self.num_entries().saturating_sub(deletions);
+        deletions >= MANY_TOMBSTONES
+            || self
+                .tombstone_alarm
+                .is_much(deletions.saturating_sub(others))
+    }
+
+    /// To be told when it has many tombstones, and when that is told.
+    pub(crate) fn tombstone_alarm(&self) -> &TombstoneAlarm {
+        &self.tombstone_alarm
     }
 
     /// Operations added, range deletions included.

@@ -251,26 +251,33 @@ impl ShadowedData {
 struct Reported {
     /// By level.
     levels: Vec<u64>,
-    /// Bytes that each deletion is taken to free in tables of the last level.
+    /// Bytes that each deletion is taken to free in tables.
     average: u64,
     /// From 1.0 on there is too much.
     urgency: f64,
 }
 
 impl Reported {
-    /// Cost: O(levels), and O(tables) if collectors reported any.
+    /// Cost: O(levels), and O(tables) if collectors reported any, or beside a snapshot.
     fn of(version: &Version, options: &ColumnFamilyOptions, circumstances: Circumstances) -> Self {
         let moment = circumstances.garbage_moment;
         let last = version.num_levels().saturating_sub(1);
         // While users write, levels are compacted by their sizes, in which deletions count.
         let average = match circumstances.idle_cleanup {
-            true => version.sums(last).average(),
+            true => version.average_entry(),
             false => 0,
         };
-        let deleted = |n| match n < last {
-            true => version.sums(n).deletions.saturating_mul(average),
-            false => 0,
+        let deletions = |n| match circumstances.oldest_snapshot {
+            _ if n >= last || average == 0 => 0,
+            None => version.sums(n).deletions,
+            // Others would be moved down, and drop nothing.
+            Some(oldest) => {
+                let tables = version.level(n).iter();
+                let seen = tables.filter(|table| table.meta.largest_seq <= oldest);
+                total(seen.map(|table| table.num_deletions()))
+            }
         };
+        let deleted = |n| deletions(n).saturating_mul(average);
         let levels = (0..version.num_levels()).map(|n| {
             version
                 .reported_garbage(n, moment)

@@ -5,8 +5,8 @@
 //! tombstones count ([`TableFile::compensated_size`]). Once a database is idle, nothing would
 //! become larger any more, so tables are compacted for their tombstones alone:
 //!
-//! * if they have many, and that is many compared with the entries that must be rewritten to drop
-//!   them; or
+//! * if they have many, by number or by the bytes that they free, and that is many compared with
+//!   the entries that must be rewritten to drop them; or
 //! * if iterators have met a long [dead range](crate::dead_ranges) there, at any cost of the
 //!   rewriting.
 //!
@@ -19,25 +19,44 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::levels::Circumstances;
+use super::levels::{Circumstances, IDLE_SHADOWED_SHARE};
 use super::picker::{clean_cut, complete, pick_level0};
 use crate::compaction::building::inputs::Compaction;
 use crate::dead_ranges::DeadRanges;
 use crate::format::total;
-use crate::memtable::Memtable;
+use crate::memtable::MANY_TOMBSTONES;
 use crate::options::ColumnFamilyOptions;
 use crate::version::{TableFile, Version};
 
-/// Tombstones from which on a table, level 0 or a memtable has many.
-pub(crate) const MANY: u64 = 4096;
+/// Bytes from which on fewer tombstones are many, if they free so much.
+const MUCH: u64 = 256 << 10;
 
-/// Whether a memtable has so many tombstones that an idle database flushes it.
-pub(crate) fn has_many_tombstones(memtable: &Memtable) -> bool {
-    memtable.num_deletes() >= MANY
-}
 /// At most so many entries are rewritten for each tombstone, unless iterators have met a dead
 /// range.
 const MOST_REWRITTEN: u64 = 16;
+
+/// Whether so many tombstones are many, by their number or by the bytes that they free. Cost:
+/// O(levels).
+pub(crate) fn are_many(version: &Version, tombstones: u64) -> bool {
+    tombstones >= MANY_TOMBSTONES || tombstones >= that_free(version, MUCH)
+}
+
+/// The number of tombstones in a memtable that free so much of a version that an idle database
+/// flushes it: compactions are due for them then. Cost: O(levels).
+pub(crate) fn that_free_much(version: &Version) -> u64 {
+    let all = total([version.blob_files.live_bytes(), version.table_bytes()]);
+    let part = (all as f64 * IDLE_SHADOWED_SHARE) as u64;
+    that_free(version, part.max(MUCH))
+}
+
+/// The number of tombstones that free so many bytes of tables: an entry of average size each.
+fn that_free(version: &Version, bytes: u64) -> u64 {
+    match version.average_entry() {
+        0 => u64::MAX,
+        _ if mutant!(few_tombstones_stay) => u64::MAX,
+        average => bytes.div_ceil(average),
+    }
+}
 
 /// The tombstones of an idle family, as far as compactions can drop them.
 pub(crate) struct Droppable<'a> {
@@ -102,7 +121,8 @@ impl<'a> Droppable<'a> {
             0 => self.version.sums(0).droppable,
             _ => 0,
         };
-        let is_some = self.version.sums(level).droppable >= MANY || !self.met.is_empty();
+        let droppable = self.version.sums(level).droppable;
+        let is_some = are_many(self.version, droppable) || !self.met.is_empty();
         let tables = self.version.level(level).iter().filter(move |_| is_some);
         tables.filter(move |table| {
             let droppable = match mutant!(shadowed_versions_stay) {
@@ -111,7 +131,7 @@ impl<'a> Droppable<'a> {
             };
             droppable > 0
                 && self.can_be_dropped(level, table)
-                && (self.is_met(table) || self.are_many(level, table, droppable.max(in_level0)))
+                && (self.is_met(table) || self.are_worth_it(level, table, droppable.max(in_level0)))
         })
     }
 
@@ -138,7 +158,7 @@ impl<'a> Droppable<'a> {
 
     /// Whether so many tombstones and old versions of a table are many, also compared with the
     /// entries rewritten to drop them.
-    fn are_many(&self, level: usize, table: &TableFile, droppable: u64) -> bool {
+    fn are_worth_it(&self, level: usize, table: &TableFile, droppable: u64) -> bool {
         let output_level = match level {
             0 => self.base_level,
             _ => level + 1,
@@ -155,6 +175,6 @@ impl<'a> Droppable<'a> {
             true => table.entries(),
             false => total(below.map(|level| entries(overlapping(level)))),
         };
-        droppable >= MANY && rewritten <= droppable.saturating_mul(MOST_REWRITTEN)
+        are_many(self.version, droppable) && rewritten <= droppable.saturating_mul(MOST_REWRITTEN)
     }
 }

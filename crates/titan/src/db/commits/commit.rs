@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use crate::batch::WriteBatch;
-use crate::compaction::choosing::tombstones::has_many_tombstones;
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
 use crate::db::core::state::{FamilyState, Immutable, LiveWal};
@@ -75,7 +74,8 @@ impl CommitEnv for Shared {
         for target in targets {
             let keys = || valued_keys(group, target.id);
             target.family.dead.write(last, keys);
-            if has_many_tombstones(&target.memtable) && target.memtable.tell_many_tombstones() {
+            let memtable = &target.memtable;
+            if memtable.has_many_tombstones() && memtable.tombstone_alarm().ring() {
                 // The thread that cleans up may not wait for the database to be idle.
                 self.signals.collector.raise();
             }

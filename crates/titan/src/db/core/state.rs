@@ -12,6 +12,7 @@ use super::room::{FlushWait, Room, RoomWait};
 use super::running_jobs::{RunningCounts, RunningJob};
 use super::stall_notifier::StallNotifier;
 use crate::compaction::choosing::levels::LevelTargets;
+use crate::compaction::choosing::tombstones::that_free_much;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
 use crate::gc::rate::{FreeingRate, must_delay_writes};
 use crate::gc::selection::{Exclusions, GarbageEvaluation, Urgency};
@@ -226,6 +227,8 @@ impl FamilyState {
             return;
         }
         let (version, options) = (&self.version, self.family.options());
+        let alarm = self.memtable.tombstone_alarm();
+        alarm.set_much(that_free_much(version));
         let collects = options.enable_blob_garbage_collection;
         let evaluate = || GarbageEvaluation::of(version, &options, &self.excluded);
         self.evaluation = Evaluation {

@@ -11,7 +11,7 @@ use super::estimate::{Estimate, may_shadow};
 use crate::compaction::choosing::levels::{
     Circumstances, IDLE_SHADOWED_SHARE, LevelTargets, ShadowedData,
 };
-use crate::compaction::choosing::tombstones::{Droppable, MANY, has_many_tombstones};
+use crate::compaction::choosing::tombstones::{Droppable, are_many};
 use crate::db::core::family::Family;
 use crate::db::core::idle::{IDLE_AFTER, Idle};
 use crate::db::core::room::LOOK_EACH;
@@ -54,6 +54,11 @@ impl Shared {
     /// idle, or there may be something to collect, in real time; `None` if that will be told.
     pub(super) fn clean_up_if_idle(&self, mut state: MutexGuard<'_, State>) -> Option<Duration> {
         let look_for_room = state.lacks_room().then_some(LOOK_EACH);
+        for family in state.families.values() {
+            let memtable = &family.memtable;
+            let alarm = memtable.tombstone_alarm();
+            alarm.set_unless(|| memtable.has_many_tombstones());
+        }
         let mut families = state.families.values();
         if !families.any(|f| f.family.collects_by_itself() || f.may_drop_tombstones()) {
             return look_for_room;
@@ -103,7 +108,7 @@ impl Shared {
             let state = self.state.lock();
             let compacted = state.families.values();
             let compacted = compacted.filter(|f| f.family.compacts_by_itself());
-            let tombstones = compacted.filter(|f| has_many_tombstones(&f.memtable));
+            let tombstones = compacted.filter(|f| f.memtable.has_many_tombstones());
             let tombstones: Vec<ColumnFamilyId> = tombstones.map(|f| f.family.id).collect();
             let waiting = state.families.values();
             let waiting = waiting.filter(|f| f.family.collects_by_itself() && may_shadow(f));
@@ -135,13 +140,12 @@ impl Shared {
             self.check_not_stopped()?;
             self.switch_memtables(lead, &ids)
         });
-        // Where switching fails, the database is closed or writes have stopped.
-        let Some(switched) = switched else {
+        // Where switching fails, the database is closed, writes have stopped, or a file cannot be
+        // made now.
+        if !matches!(switched, Some(Ok(_))) {
             return false;
-        };
-        let mut state = self.state.lock();
-        state.idle_cleanup = switched.is_ok().then_some(last_sequence);
-        drop(state);
+        }
+        self.state.lock().idle_cleanup = Some(last_sequence);
         self.signals.work.raise();
         true
     }
@@ -169,7 +173,7 @@ fn needs_cleanup(family: &FamilyState, oldest_snapshot: Option<SequenceNumber>) 
         Droppable::of(version, base, after_cleanup, dead).is_any()
     };
     family.family.collects_by_itself() && is_shadowed()
-        || has_many_tombstones(&family.memtable)
+        || family.memtable.has_many_tombstones()
         || has_tombstones()
 }
 
@@ -179,7 +183,8 @@ impl FamilyState {
     pub(crate) fn may_drop_tombstones(&self) -> bool {
         let has_many = || {
             let met = self.family.dead.long_found() > 0;
-            met || has_many_tombstones(&self.memtable) || self.version.droppable() >= MANY
+            met || self.memtable.has_many_tombstones()
+                || are_many(&self.version, self.version.droppable())
         };
         self.family.compacts_by_itself() && has_many()
     }

@@ -46,8 +46,8 @@ pub struct TableFacts {
     /// Deletions among the entries.
     pub num_deletions: u64,
     pub num_range_deletions: u64,
-    /// Entries but tombstones, right below a newer one of their key that is no merge operand: kept
-    /// for snapshots. 0 also if they were not counted, as in foreign tables.
+    /// Entries other than tombstones, right below a newer one of their key that is no merge
+    /// operand: kept for snapshots. 0 also if they were not counted, as in foreign tables.
     pub num_shadowed: u64,
     /// Bytes of all internal keys.
     pub raw_key_bytes: u64,

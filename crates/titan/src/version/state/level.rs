@@ -30,6 +30,8 @@ pub(crate) struct LevelSums {
     pub(crate) reported_garbage: u64,
     /// See [`TableFile::compensated_size`].
     pub(crate) compensated: u64,
+    /// Sizes of the files whose entries are counted.
+    pub(crate) counted_size: u64,
     /// Entries, as far as they are counted.
     pub(crate) entries: u64,
     /// See [`TableFile::num_deletions`].
@@ -49,6 +51,7 @@ impl LevelSums {
             shadowed: sum(TableFile::shadowed_bytes),
             reported_garbage: sum(TableFile::reported_garbage_ever),
             compensated: sum(TableFile::compensated_size),
+            counted_size: sum(|table| table.facts().map_or(0, |_| table.size())),
             entries: sum(|table| table.facts().map_or(0, |facts| facts.num_entries)),
             deletions: sum(TableFile::num_deletions),
             tombstones: sum(TableFile::tombstones),
@@ -63,16 +66,12 @@ impl LevelSums {
             shadowed: self.shadowed.saturating_add(other.shadowed),
             reported_garbage: self.reported_garbage.saturating_add(other.reported_garbage),
             compensated: self.compensated.saturating_add(other.compensated),
+            counted_size: self.counted_size.saturating_add(other.counted_size),
             entries: self.entries.saturating_add(other.entries),
             deletions: self.deletions.saturating_add(other.deletions),
             tombstones: self.tombstones.saturating_add(other.tombstones),
             droppable: self.droppable.saturating_add(other.droppable),
         }
-    }
-
-    /// Bytes of the files for each entry; 0 if none is counted.
-    pub(crate) fn average(&self) -> u64 {
-        self.size.checked_div(self.entries).unwrap_or(0)
     }
 }
 

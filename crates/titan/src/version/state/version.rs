@@ -179,6 +179,18 @@ impl Version {
         total((0..self.num_levels()).map(|level| self.sums(level).droppable))
     }
 
+    /// Bytes of tables for each entry other than a deletion, as far as they are counted. Cost:
+    /// O(levels).
+    pub(crate) fn average_entry(&self) -> u64 {
+        let sums = || self.levels.iter().map(Level::sums);
+        let entries = total(sums().map(|level| level.entries));
+        let deletions = total(sums().map(|level| level.deletions));
+        let bytes = total(sums().map(|level| level.counted_size));
+        bytes
+            .checked_div(entries.saturating_sub(deletions))
+            .unwrap_or(0)
+    }
+
     /// The files of level 0 that may hold `user_key`, the newest first.
     pub(crate) fn level0_files<'a>(
         &'a self,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use titan::{
-    ColumnFamily, ColumnFamilyOptions, Db, FamilyMetrics, Options, ReadOptions, TimeToLive,
-    WriteBatch, WriteOptions,
+    ColumnFamily, ColumnFamilyOptions, CompressionType, Db, FamilyMetrics, Options, ReadOptions,
+    TimeToLive, WriteBatch, WriteOptions,
 };
 use titan_testkit::clock::SimClock;
 use titan_testkit::sim::{Loss, SimVfs};
@@ -410,6 +410,100 @@ fn versions_that_a_released_snapshot_kept_are_compacted_away_once_the_database_i
             assert!(db.statistics().compactions() <= before + 2, "{what}");
         }
     }
+}
+
+/// Bytes of the tables of a database.
+fn table_bytes(db: &Db) -> u64 {
+    metrics(db).levels.iter().map(|level| level.bytes).sum()
+}
+
+/// A database with this many values of 4,000 bytes, all in tables.
+fn with_large_entries(vfs: &SimVfs, clock: &SimClock, count: usize) -> (Options, Db) {
+    let family = ColumnFamilyOptions {
+        enable_blob_files: false,
+        compression: CompressionType::None,
+        disable_auto_compactions: false,
+        ..manual()
+    };
+    let mut options = options(vfs, family);
+    options.db.clock = Arc::new(clock.clone());
+    let db = open(&options);
+    for n in 0..count {
+        db.put(&key(n), &[7; 4000]).unwrap();
+    }
+    db.flush().unwrap();
+    (options, db)
+}
+
+/// A few tombstones may delete most of the data. They are found in a memtable, also after they were
+/// replayed, and in tables.
+#[test]
+fn few_tombstones_of_large_entries_are_compacted_away_once_the_database_is_idle() {
+    for (flushed, reopened) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (collecting, in_level0) in [(false, false), (false, true), (true, false)] {
+            let what = format!(
+                "flushed {flushed}, reopened {reopened}, collecting {collecting}, in level 0 {in_level0}"
+            );
+            let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(6));
+            let (mut options, mut db) = with_large_entries(&vfs, &clock, 1000);
+            options.default.enable_blob_garbage_collection = collecting;
+            if !in_level0 {
+                db.compact_range(None, None, &Default::default()).unwrap();
+            }
+            db.close().unwrap();
+            db = open(&options);
+            assert!(table_bytes(&db) > 2 << 20, "{what}");
+            // In one batch, and one by one.
+            delete(&db, 0..500);
+            for n in 500..1000 {
+                db.delete(&key(n)).unwrap();
+            }
+            if flushed {
+                db.flush().unwrap();
+            }
+            if reopened {
+                db.close().unwrap();
+                db = open(&options);
+            }
+            eventually("large entries stay", || table_bytes(&db) == 0);
+        }
+    }
+}
+
+/// Tombstones that a snapshot needs cost nothing until it is released, and those of keys that were
+/// never in tables nothing at all.
+#[test]
+fn few_tombstones_that_free_nothing_cost_no_jobs() {
+    let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(7));
+    let (_, db) = with_large_entries(&vfs, &clock, 1000);
+    db.compact_range(None, None, &Default::default()).unwrap();
+    let jobs = || (db.statistics().flushes(), db.statistics().compactions());
+    let idle = || {
+        clock.advance(Duration::from_secs(60));
+        db.wait_idle().unwrap();
+    };
+    let before = jobs();
+    for _ in 0..5 {
+        put(&db, 2000..2100);
+        delete(&db, 2000..2100);
+        idle();
+    }
+    assert_eq!(jobs(), before);
+    let snapshot = db.snapshot();
+    delete(&db, 0..500);
+    db.flush().unwrap();
+    let before = jobs();
+    idle();
+    assert_eq!(jobs(), before, "beside a snapshot");
+    drop(snapshot);
+    let bytes = table_bytes(&db);
+    eventually("large entries stay", || table_bytes(&db) < bytes * 2 / 3);
+    let before = jobs();
+    for n in 0..5 {
+        db.put(&key(3000 + n), b"more").unwrap();
+        idle();
+    }
+    assert_eq!(jobs(), before, "after the cleanup");
 }
 
 /// Few tombstones in much data are left to the compactions that come anyway, unless reads meet many
