@@ -41,6 +41,17 @@ impl fmt::Debug for dyn SystemClock {
     }
 }
 
+/// Twenty characters, as in RocksDB's session ids, which tell tables apart.
+pub fn session_id(clock: &dyn SystemClock) -> String {
+    let text = random_uuid(clock).simple().to_string().to_uppercase();
+    text.chars().take(20).collect()
+}
+
+/// A random UUID of version 4.
+pub fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
+    uuid::Builder::from_random_bytes(clock.unique_id().to_be_bytes()).into_uuid()
+}
+
 /// The time of one opening: it is set once, when the opening begins, and follows the monotonic time
 /// from then on. So steps of the system's clock do not make data look older than it is.
 ///

@@ -36,13 +36,22 @@ pub trait CommitHook: Send + Sync {
     /// The data of a family changes in a range without passing as operations, and the change
     /// becomes visible when this returns. It has the effect of an operation with this sequence
     /// number after all those that the hook has seen up to it. Today that happens when a family is
-    /// dropped, and when [`ColumnFamily::put_reader`](crate::ColumnFamily::put_reader) sets a key:
-    /// the value is not in memory. The number is that of the put then, which no operation has.
+    /// dropped, when [`ColumnFamily::put_reader`](crate::ColumnFamily::put_reader) sets a key,
+    /// since the value is not in memory, and when
+    /// [`ColumnFamily::ingest`](crate::ColumnFamily::ingest) adds a file. The number is that of the
+    /// put or of the file then, which no operation has.
     ///
     /// Compactions and garbage collections change no data and are not reported. A
     /// [compaction filter](crate::ColumnFamilyOptions) does, and is not reported either: it must
     /// not remove entries that may still be read elsewhere.
     fn on_bypass(&self, range: &BypassedRange<'_>, sequence: SequenceNumber);
+
+    /// The owner of the entries, if they are records of a program that files made elsewhere would
+    /// damage: [`ingest`](crate::ColumnFamily::ingest) then fails, and names the owner. The default
+    /// is none. May be called by any thread, and may not call the database.
+    fn refuses_files(&self) -> Option<String> {
+        None
+    }
 }
 
 impl fmt::Debug for dyn CommitHook {

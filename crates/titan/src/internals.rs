@@ -17,7 +17,7 @@ pub mod block_cache {
     pub use crate::block_cache::BlockCache;
 }
 pub mod clock {
-    pub use crate::clock::SteadyClock;
+    pub use crate::clock::{SteadyClock, random_uuid, session_id};
 }
 pub mod collector {
     pub use crate::collector::CollectedReport;
@@ -33,9 +33,9 @@ pub mod db {
     pub use crate::db::check_running;
     pub use crate::db::{
         Chain, Follower, LOST_DIR, ReplayTarget, Unreplayed, Wals, check_files_exist,
-        create_dir_durably, files_of, has_directory, link_to_lost, random_uuid, record_wal_dir,
+        create_dir_durably, files_of, has_directory, link_to_lost, record_wal_dir,
         refuse_tables_elsewhere, refuse_unknown_pointers, refuse_unreadable_tables,
-        remove_leftovers, require_database, session_id, with_layout, without_wal_dir,
+        remove_leftovers, require_database, with_layout, without_wal_dir,
     };
 }
 pub mod format {

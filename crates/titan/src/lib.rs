@@ -104,6 +104,7 @@ mod gc;
 pub mod guides;
 #[cfg(test)]
 mod histories;
+mod ingest;
 // Not documented, so that comments of exported items may link to items that are not exported.
 #[cfg(not(doc))]
 #[doc(hidden)]
@@ -168,6 +169,7 @@ pub use gc::report::{
     BlobFileSpace, CollectionStatus, FamilySpace, FileSum, HolderKind, SpaceBound, SpaceHolder,
     SpaceReport, SpaceUsage,
 };
+pub use ingest::{FileTransfer, IngestOptions, SstFileInfo, SstFileWriter};
 pub use lazy_value::{FindValue, LazyValue, ValueReader};
 pub use options::{
     ColumnFamilyOptions, DataInMemory, DbOptions, LoadedOptions, OptionInfo, Options, Stated,
@@ -179,8 +181,8 @@ pub use read::{DbIterator, KeyRange, Keys, Range, ReadOptions, Snapshot};
 pub use stats::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
     GarbageCollectionBeginEvent, GarbageCollectionEvent, HistogramBucket, HistogramData,
-    HolePunchEvent, MemtableSealedEvent, PerfContext, PerfLevel, PerfRecorder, SlowOperationEvent,
-    StallCause, StallEvent, Statistics, StatsLevel, WalDamageEvent,
+    HolePunchEvent, IngestionEvent, MemtableSealedEvent, PerfContext, PerfLevel, PerfRecorder,
+    SlowOperationEvent, StallCause, StallEvent, Statistics, StatsLevel, WalDamageEvent,
 };
 pub use transaction::{
     FamilyAtSnapshot, FamilyInTransaction, LockOptions, Reader, Retry, Rows, Transaction,

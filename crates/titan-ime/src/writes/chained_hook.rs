@@ -45,6 +45,10 @@ impl CommitHook for ChainedHook {
         let ran = catch_unwind(AssertUnwindSafe(|| self.other.on_bypass(range, sequence)));
         ran.unwrap_or_else(|panic| self.give_up(panic));
     }
+
+    fn refuses_files(&self) -> Option<String> {
+        self.other.refuses_files()
+    }
 }
 
 #[cfg(test)]

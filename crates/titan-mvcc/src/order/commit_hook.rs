@@ -53,4 +53,8 @@ impl CommitHook for StoreHook {
             other.on_bypass(range, sequence);
         }
     }
+
+    fn refuses_files(&self) -> Option<String> {
+        Some("a store of versions".to_owned())
+    }
 }

@@ -4,11 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use titan::internals::block_cache::BlockCache;
-use titan::internals::clock::SteadyClock;
+use titan::internals::clock::{SteadyClock, session_id};
 use titan::internals::compaction::{JobEnv, OutputFamily};
-use titan::internals::db::{
-    check_files_exist, files_of, require_database, session_id, with_layout,
-};
+use titan::internals::db::{check_files_exist, files_of, require_database, with_layout};
 use titan::internals::format::FileKind;
 use titan::internals::open_files::{OpenFiles, OpenFilesLimits};
 use titan::internals::version::{FamilyVersions, RecoveredState, VersionSet};

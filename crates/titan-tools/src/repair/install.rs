@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use titan::internals::db::{LOST_DIR, link_to_lost, random_uuid, record_wal_dir, without_wal_dir};
+use titan::internals::clock::random_uuid;
+use titan::internals::db::{LOST_DIR, link_to_lost, record_wal_dir, without_wal_dir};
 use titan::internals::format::FileKind;
 use titan::internals::options::{CF_OPTIONS, OptionsFile};
 use titan::internals::version::{

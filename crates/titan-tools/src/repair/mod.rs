@@ -71,11 +71,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use titan::internals::clock::SteadyClock;
+use titan::internals::clock::{SteadyClock, session_id};
 use titan::internals::compaction::JobEnv;
-use titan::internals::db::{
-    LOST_DIR, create_dir_durably, files_of, has_directory, session_id, with_layout,
-};
+use titan::internals::db::{LOST_DIR, create_dir_durably, files_of, has_directory, with_layout};
 use titan::internals::format::FileKind;
 use titan::internals::version::Counters;
 use titan::internals::vfs::in_locked;

@@ -40,7 +40,6 @@ pub use on_disk::leftovers::remove_leftovers;
 pub use on_disk::lost_files::{LOST_DIR, link_to_lost};
 pub use on_disk::wal_dir::{record_wal_dir, without_wal_dir};
 pub use on_disk::wals::Wals;
-pub use recovery::open::{random_uuid, session_id};
 pub use recovery::replay_target::ReplayTarget;
 pub use recovery::unknown_pointers::refuse_unknown_pointers;
 pub use recovery::unreplayed::Unreplayed;

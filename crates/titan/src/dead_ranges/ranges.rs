@@ -69,6 +69,19 @@ impl DeadRanges {
         }
     }
 
+    /// Keys get values by a write whose last sequence number is `last`, and it would be long to say
+    /// which. It is about to be published.
+    pub(crate) fn write_unnamed(&self, last: SequenceNumber) {
+        // ORDER: before it looks. See the module.
+        self.looked_to.store(last.0, Ordering::SeqCst);
+        if self.is_any.load(Ordering::SeqCst) && !mutant!(dead_range_ignores_ingestion) {
+            let mut ranges = self.ranges.lock();
+            ranges.known = Known::default();
+            ranges.pending.clear();
+            self.note_any(&ranges);
+        }
+    }
+
     fn cut<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) {
         if mutant!(dead_range_ignores_writes) {
             return;

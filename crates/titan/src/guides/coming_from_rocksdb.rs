@@ -38,6 +38,7 @@
 //! | `Snapshot` | [`Snapshot`](crate::Snapshot), without a lifetime |
 //! | `OptimisticTransactionDB`, `TransactionDB` | [`Db::begin`](crate::Db::begin) on any database: [which of the two](super::transactions) |
 //! | `CompactRange`, `CompactFiles`, `Flush` | [`compact_range`](crate::ColumnFamily::compact_range), [`compact_files`](crate::ColumnFamily::compact_files), [`flush`](crate::ColumnFamily::flush) |
+//! | `SstFileWriter`, `IngestExternalFile(s)` | [`SstFileWriter`](crate::SstFileWriter), [`ingest`](crate::ColumnFamily::ingest), [`Db::ingest_all`](crate::Db::ingest_all); never behind, and the number is never written into the file |
 //! | `SstPartitionerFactory` | [`SstPartitioner`](crate::SstPartitioner) |
 //! | `SetOptions`, `SetDBOptions` | [`set_options`](crate::ColumnFamily::set_options) |
 //! | `GetProperty`, tickers, histograms | [`property`](crate::ColumnFamily::property), [`tickers`](crate::Db::tickers), [`Statistics`](crate::Statistics) |
@@ -56,5 +57,5 @@
 //!   of the writes, also across families.
 //! - After a failed sync writes stop until [`Db::resume`](crate::Db::resume).
 //! - Only pessimistic transactions take locks: a plain put does not wait for them.
-//! - Compaction is leveled only: no universal or FIFO style, no ingestion of tables made elsewhere,
-//!   no backup engine, no timestamps in keys.
+//! - Compaction is leveled only: no universal or FIFO style, no backup engine, no timestamps in
+//!   keys.

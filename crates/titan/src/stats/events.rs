@@ -184,6 +184,18 @@ pub struct HolePunchEvent {
     pub bytes: u64,
 }
 
+/// Files made elsewhere that have joined a family.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IngestionEvent {
+    /// The family.
+    pub column_family: ColumnFamilyId,
+    /// The tables that the files are now, with their levels, in the order of the call.
+    pub tables: Vec<(usize, FileNumber)>,
+    /// Bytes of the tables.
+    pub bytes: u64,
+}
+
 /// An operation that took long.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -294,6 +306,12 @@ pub trait EventListener: Send + Sync + 'static {
 
     /// Garbage was given back as holes.
     fn holes_punched(&self, event: &HolePunchEvent) {
+        let _ = event;
+    }
+
+    /// Files were ingested into a family; readers see them in a moment. Called by the leader of the
+    /// commit queue.
+    fn files_ingested(&self, event: &IngestionEvent) {
         let _ = event;
     }
 

@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use detail::{Detail, Detailed, StopWatch};
 pub use events::{
     CompactionBeginEvent, CompactionEvent, EventListener, FlushBeginEvent, FlushEvent,
-    GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, MemtableSealedEvent,
-    SlowOperationEvent, StallCause, StallEvent, WalDamageEvent,
+    GarbageCollectionBeginEvent, GarbageCollectionEvent, HolePunchEvent, IngestionEvent,
+    MemtableSealedEvent, SlowOperationEvent, StallCause, StallEvent, WalDamageEvent,
 };
 pub use histogram_data::{HistogramBucket, HistogramData};
 pub(crate) use histograms::{HistogramKind, Unit};

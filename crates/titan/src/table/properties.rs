@@ -73,6 +73,9 @@ pub(super) mod name {
     pub(crate) const GARBAGE: &str = "titan.garbage";
 }
 
+/// The version of files made for ingestion that has a global sequence number.
+pub(crate) const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
+
 /// The first format version whose index normally is delta-coded and has user keys. Assumed where
 /// the properties, which say so, are damaged.
 pub const DELTA_ENCODED_SINCE: u32 = 4;
@@ -255,6 +258,14 @@ impl TableProperties {
             entries: self.points(),
             deletions: self.num_deletions.saturating_sub(self.num_range_deletions),
         })
+    }
+
+    /// Whether all entries have one sequence number, which the table itself does not have: that of
+    /// its ingestion.
+    pub fn lacks_sequence_number(&self) -> bool {
+        let stored = self.global_sequence.unwrap_or_default();
+        self.external_version >= EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE
+            && stored == SequenceNumber::ZERO
     }
 
     /// Whether these are the properties of a table and not another block that decodes.

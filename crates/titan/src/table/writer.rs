@@ -109,9 +109,17 @@ pub struct TableWriter {
     keys: Ends,
     run: PrefixRun,
     counts: Counts,
-    /// The property about times; empty if they are not recorded.
-    times: Vec<u8>,
+    extras: Extras,
     collection: Collection,
+}
+
+/// Properties that some tables have.
+#[derive(Default)]
+struct Extras {
+    /// The one about times; empty if they are not recorded.
+    times: Vec<u8>,
+    /// Whether the table has those of a file for ingestion.
+    external: bool,
 }
 
 /// The pointers of the entries so far.
@@ -175,7 +183,7 @@ impl TableWriter {
                 raw_key_size: 0,
                 raw_value_size: 0,
             },
-            times: Vec::new(),
+            extras: Extras::default(),
             collection: Collection {
                 collectors: None,
                 names: "[]".to_owned(),
@@ -183,6 +191,12 @@ impl TableWriter {
             },
             options,
         }
+    }
+
+    /// Makes it a table for ingestion: all entries have the sequence number 0, and are read with
+    /// the one that the MANIFEST gives to the table.
+    pub(crate) fn make_external(&mut self) {
+        self.extras.external = true;
     }
 
     /// Shows all entries to these collectors. To be called before the first.
@@ -319,7 +333,7 @@ impl TableWriter {
     pub(crate) fn record_times(&mut self, times: &SequenceTimes) {
         let times = times.between(self.counts.smallest_seq, self.counts.largest_seq);
         if !times.is_empty() && self.counts.entries > 0 {
-            self.times = times.encode();
+            self.extras.times = times.encode();
         }
     }
 

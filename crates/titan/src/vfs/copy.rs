@@ -13,17 +13,26 @@ const COPY_CHUNK: usize = 1 << 20;
 pub fn link_or_copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
     match vfs.link(from, to) {
         Ok(()) => Ok(true),
-        Err(e) if e.kind() == ErrorKind::Unsupported => copy(vfs, from, to).map(|()| false),
+        Err(e) if e.kind() == ErrorKind::Unsupported => {
+            copy(vfs, from, to, &|| Ok(())).map(|()| false)
+        }
         Err(e) => Err(e),
     }
 }
 
-fn copy(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<()> {
+/// Makes a durable copy. For files that no longer change. `goes_on` is asked before each piece.
+pub(crate) fn copy(
+    vfs: &dyn Vfs,
+    from: &Path,
+    to: &Path,
+    goes_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
     let source = vfs.open(from, Access::Sequential)?;
     let mut target = vfs.create(to)?;
     let mut chunk = vec![0; COPY_CHUNK];
     let mut offset = 0;
     loop {
+        goes_on()?;
         let n = source.read_at(offset, &mut chunk)?;
         let Some(read) = chunk.get(..n).filter(|read| !read.is_empty()) else {
             break;

@@ -81,6 +81,7 @@ macro_rules! at_place {
             allocated_bytes() -> Result<u64>;
             exists() -> Result<bool>;
             sync_file() -> Result<()>;
+            sync_closed() -> Result<()>;
         }
     };
 }

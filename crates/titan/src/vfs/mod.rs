@@ -48,6 +48,7 @@ use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
 
+pub(crate) use copy::copy;
 pub use copy::link_or_copy;
 pub use descriptors::raise_open_files_limit;
 pub(crate) use forward::{at_place, forward};
@@ -134,6 +135,13 @@ pub trait Vfs: Send + Sync + 'static {
     /// file.
     fn sync_file(&self, path: &Path) -> Result<()> {
         Err(Error::unsupported("the file system syncs no closed files").in_file(path))
+    }
+
+    /// Makes all bytes of an existing file and its size durable, regardless of the process that
+    /// appended them, unless a sync of them has failed. The default is [`Vfs::sync_file`], which
+    /// writes all of them again.
+    fn sync_closed(&self, path: &Path) -> Result<()> {
+        self.sync_file(path)
     }
 
     /// Makes the names in `dir` durable.

@@ -97,6 +97,10 @@ impl Vfs for Reclaiming {
         self.opening(|vfs| vfs.sync_file(path))
     }
 
+    fn sync_closed(&self, path: &Path) -> Result<()> {
+        self.opening(|vfs| vfs.sync_closed(path))
+    }
+
     fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
         self.opening(|vfs| vfs.device_space(dir))
     }

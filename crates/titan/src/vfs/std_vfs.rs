@@ -217,6 +217,12 @@ macro_rules! implement_vfs {
                 file.sync_data().map_err(failed("sync", path))
             }
 
+            fn sync_closed(&self, path: &Path) -> Result<()> {
+                let file = self.at(path).open(OFlags::RDONLY);
+                let file = file.map_err(not_opened("open file", path))?;
+                file.sync_data().map_err(failed("sync", path))
+            }
+
             fn device_space(&self, dir: &Path) -> Result<Option<DeviceSpace>> {
                 let found = self
                     .at(dir)

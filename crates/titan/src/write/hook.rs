@@ -32,6 +32,13 @@ impl Hook {
         }
     }
 
+    /// The owner of the entries, if files made elsewhere would damage them. A hook that panics
+    /// counts as one that refuses.
+    pub(crate) fn refuses_files(&self) -> Option<String> {
+        let asked = contain(|| self.hook.refuses_files());
+        asked.unwrap_or_else(|_| Some("a commit hook that panicked".to_owned()))
+    }
+
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Acquire)
     }

@@ -27,6 +27,7 @@ mod faults;
 mod filters;
 mod gc;
 mod golden;
+mod ingestion;
 mod kept_options;
 mod layers;
 mod life_cycles;

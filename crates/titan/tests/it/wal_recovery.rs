@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use titan::vfs::Vfs;
 use titan::{
-    Db, ErrorKind, EventListener, Options, WalDamageEvent, WalRecoveryMode, WriteBatch,
-    WriteOptions,
+    Db, ErrorKind, EventListener, IngestOptions, Options, SstFileWriter, WalDamageEvent,
+    WalRecoveryMode, WriteBatch, WriteOptions,
 };
 use titan_testkit::sim::{Loss, SimVfs};
 use titan_tools::{RepairTo, check, repair};
@@ -266,13 +266,15 @@ fn a_damaged_record_without_operations_costs_nothing() {
 }
 
 /// The log that is damaged follows others: an idle family has an operation in the first one, or it
-/// has none and the MANIFEST does not say so; and values from readers have taken numbers that no
-/// log has.
+/// has none and the MANIFEST does not say so; and values from readers, or ingested files,
+/// have taken numbers that no log has.
 #[test]
 fn a_damaged_record_without_operations_costs_nothing_in_a_database_of_several_families() {
     let long = vec![b'l'; 1 << 20];
-    for (idle_has_one, values) in [(false, 0), (false, 1), (true, 0), (true, 1), (true, 2)] {
-        let what = format!("idle family: {idle_has_one}, values: {values}");
+    let cases = [(false, 0), (false, 1), (true, 0), (true, 1), (true, 2)];
+    let cases = cases.map(|case| [(case, false), (case, true)]);
+    for ((idle_has_one, values), in_files) in cases.into_iter().flatten() {
+        let what = format!("idle family: {idle_has_one}, values: {values}, files: {in_files}");
         let vfs = SimVfs::new();
         let db = Db::open(DIR, &plain(&vfs)).unwrap();
         let idle = db.create_column_family("idle", manual()).unwrap();
@@ -281,7 +283,10 @@ fn a_damaged_record_without_operations_costs_nothing_in_a_database_of_several_fa
         }
         put(&db, 0, true);
         for n in 0..values {
-            db.put_reader(&[b'l', n], &long[..]).unwrap();
+            match in_files {
+                false => drop(db.put_reader(&[b'l', n], &long[..]).unwrap()),
+                true => ingest(&db, &plain(&vfs), &[b'l', n], &long),
+            }
             if n + 1 < values {
                 // Else the log has nothing but its first record.
                 put(&db, 6, true);
@@ -311,6 +316,15 @@ fn a_damaged_record_without_operations_costs_nothing_in_a_database_of_several_fa
             assert_eq!(idle.get(b"a").unwrap().is_some(), idle_has_one, "{what}");
         }
     }
+}
+
+/// Ingests a file with one value.
+fn ingest(db: &Db, options: &Options, key: &[u8], value: &[u8]) {
+    let mut file = SstFileWriter::create("/made.sst", options).unwrap();
+    file.put(key, value).unwrap();
+    file.finish().unwrap();
+    db.ingest(&["/made.sst"], &IngestOptions::default())
+        .unwrap();
 }
 
 /// A value from a reader begins a log. If another value comes next, that log has no operation. All

@@ -31,14 +31,14 @@ pub(crate) struct Compaction {
 pub(crate) struct InputMarks(Vec<Arc<TableFile>>);
 
 impl InputMarks {
-    fn set(inputs: Vec<Arc<TableFile>>) -> Self {
+    fn set(inputs: Vec<Arc<TableFile>>, output_level: usize) -> Self {
         for file in &inputs {
             invariant!(
                 !file.is_compacting(),
                 "table {} is an input of two compactions, or of one twice",
                 file.number()
             );
-            file.set_compacting(true);
+            file.set_compacting(Some(output_level));
         }
         InputMarks(inputs)
     }
@@ -52,7 +52,7 @@ impl Drop for InputMarks {
                 "table {} is an input of a compaction that ends, and has no mark",
                 file.number()
             );
-            file.set_compacting(false);
+            file.set_compacting(None);
         }
     }
 }
@@ -76,7 +76,7 @@ impl Compaction {
         );
         let all = inputs.iter().chain(&output_level_inputs);
         Compaction {
-            marks: InputMarks::set(all.cloned().collect()),
+            marks: InputMarks::set(all.cloned().collect(), output_level),
             version: Arc::clone(version),
             start_level,
             output_level,

@@ -373,9 +373,9 @@ mod tests {
         let first = pick();
         assert!(first.is_some());
         drop(first);
-        hiding.set_compacting(true);
+        hiding.set_compacting(Some(1));
         assert!(pick().is_none());
-        hiding.set_compacting(false);
+        hiding.set_compacting(None);
         assert!(pick().is_some());
     }
 

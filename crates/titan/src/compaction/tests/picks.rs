@@ -107,7 +107,7 @@ fn a_compaction_takes_every_table_that_shares_a_key_and_no_other() {
                     continue;
                 }
                 for (level, file) in version.tables() {
-                    file.set_compacting(true);
+                    file.set_compacting(Some(1));
                     let of_level = match level {
                         1 => expected.0.contains(&(file.number().0 as usize - 1)),
                         _ => expected.1.contains(&(file.number().0 as usize - 11)),
@@ -115,7 +115,7 @@ fn a_compaction_takes_every_table_that_shares_a_key_and_no_other() {
                     let picked = range();
                     let is_free = picked.is_some();
                     drop(picked);
-                    file.set_compacting(false);
+                    file.set_compacting(None);
                     assert_eq!(is_free, !of_level, "{} is taken: {}", file.number(), case());
                 }
             }

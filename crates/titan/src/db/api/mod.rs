@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`handle`], [`column_family`], [`secondary`] | the handles |
 //! | [`put_reader`] | putting a value that a reader gives |
+//! | [`ingest`] | adding files made elsewhere |
 //! | [`families`] | creating and dropping families |
 //! | [`set_options`] | changing options while the database is open |
 //! | [`checkpoint`] | the database of one moment in another directory |
@@ -27,6 +28,7 @@ pub(super) mod compact_files;
 pub(super) mod damaged_block;
 pub(super) mod families;
 pub(super) mod handle;
+pub(super) mod ingest;
 pub(super) mod own_files;
 pub(super) mod pause;
 pub(super) mod put_reader;

@@ -197,7 +197,7 @@ impl Shared {
         // ORDER: before the table gets its sequence number. Older entries must not be in memtables,
         // which readers search first. The edit names the WAL file that begins here.
         if !mutant!(value_below_older_memtables) {
-            let memtables = self.seal_to_flush(lead, family.id)?;
+            let memtables = self.seal_to_flush(lead, &[family.id])?;
             self.wait_for_flushes(&memtables)?;
         }
         let sequence = self.counters.last_sequence().plus(1);
@@ -210,7 +210,7 @@ impl Shared {
     }
 
     /// A snapshot without the value, unless a planted bug forgets it.
-    fn snapshot_before_value(&self) -> Option<Snapshot> {
+    pub(super) fn snapshot_before_value(&self) -> Option<Snapshot> {
         let now = self.opening.clock.monotonic();
         let sequence = || self.counters.last_sequence();
         (!mutant!(value_installed_without_a_snapshot))

@@ -22,6 +22,8 @@ pub(crate) enum RunningJob {
     WarmUpLook,
     /// A step of writing a value that comes from a reader, on the thread of a user.
     ValueFromReader,
+    /// A step of an ingestion, on the thread of a user.
+    Ingestion,
     /// A change of options, on the thread of a user.
     OptionsChange,
     /// A collection that is due.

@@ -61,6 +61,8 @@ pub(crate) struct FamilyJobs {
     pub(crate) compactions: usize,
     /// A manual compaction owns the family: no other is picked.
     pub(crate) manual_compaction: bool,
+    /// Files are being installed: no compaction is picked.
+    pub(crate) ingesting: bool,
     /// Set while its flush lacks room on the device.
     pub(crate) flush_wait: Option<FlushWait>,
     pub(crate) compactions_wait: RoomWait,

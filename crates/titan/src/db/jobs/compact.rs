@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{FilterReason, check_may_wait_for_jobs};
 use crate::format::ColumnFamilyId;
 use crate::stats::{self, CompactionBeginEvent, CompactionEvent, HistogramKind, Listeners, notify};
+use crate::sync::MutexGuard;
 use crate::version::{TableFile, Version, VersionSet};
 
 pub(super) const COMPACTIONS: JobSource = JobSource {
@@ -186,6 +187,7 @@ impl Shared {
             let (may_begin, lacked) = (wait.is_over(&state.room), wait.lack().is_some());
             let circumstances = circumstances_of(&f.family);
             !f.family.options().disable_auto_compactions
+                && !f.jobs.ingesting
                 && (!f.jobs.manual_compaction || mutant!(compaction_beside_a_manual_one))
                 && f.due.may_be_some(circumstances, now, lacked && may_begin)
                 && wait.may_try(&state.room)
@@ -438,10 +440,7 @@ impl Shared {
         pick: impl FnOnce(&Arc<Version>) -> Option<Compaction>,
     ) -> Result<bool> {
         let picked = {
-            let mut state = self.state.lock();
-            // Under the lock: closing and resuming wait for the jobs that they find counted.
-            self.check_open()?;
-            self.check_not_stopped()?;
+            let mut state = self.state_without_ingestion(family)?;
             let Some(f) = state.families.get(&family.id) else {
                 return Err(dropped(&family.name));
             };
@@ -462,6 +461,26 @@ impl Shared {
             promised: 0,
         })?;
         Ok(true)
+    }
+}
+
+impl Shared {
+    /// The state, once no files are being installed in the family.
+    fn state_without_ingestion(&self, family: &Family) -> Result<MutexGuard<'_, State>> {
+        loop {
+            let seen = self.signals.progress.seen();
+            let state = self.state.lock();
+            // Under the lock: closing and resuming wait for the jobs that they find counted.
+            self.check_open()?;
+            self.check_not_stopped()?;
+            let ingesting = |f: &FamilyState| f.jobs.ingesting;
+            if !state.families.get(&family.id).is_some_and(ingesting) {
+                return Ok(state);
+            }
+            drop(state);
+            gate!("compaction: ingestion waited for");
+            self.signals.progress.wait(seen);
+        }
     }
 }
 

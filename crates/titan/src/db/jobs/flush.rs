@@ -72,15 +72,15 @@ impl Shared {
         Ok(self.newest_immutables(ids))
     }
 
-    /// The same for one family, which gets a new WAL file also if its memtable is empty.
+    /// The same, and a new WAL file is started also if all the memtables are empty.
     pub(crate) fn seal_to_flush(
         &self,
         lead: &Lead<'_>,
-        id: ColumnFamilyId,
+        ids: &[ColumnFamilyId],
     ) -> Result<FlushBarrier> {
         self.check_not_stopped()?;
-        self.start_wal(lead, &[id])?;
-        Ok(self.newest_immutables(&[id]))
+        self.start_wal(lead, ids)?;
+        Ok(self.newest_immutables(ids))
     }
 
     fn newest_immutables(&self, ids: &[ColumnFamilyId]) -> FlushBarrier {

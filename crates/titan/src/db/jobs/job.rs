@@ -79,6 +79,28 @@ impl Shared {
         outcome
     }
 
+    /// Does a step of a job on the thread of a user, unless the database has been closed, writes
+    /// have stopped, or the family has been dropped. Closing waits for it.
+    pub(super) fn step_of<T>(
+        &self,
+        kind: RunningJob,
+        family: &Family,
+        step: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        family.check_exists()?;
+        let running = {
+            let mut state = self.state.lock();
+            // Under the lock: closing waits for the steps that it finds counted.
+            self.check_open()?;
+            self.check_not_stopped()?;
+            state.begin(kind, family.id);
+            Running::counted(self, family.id, kind)
+        };
+        let done = step();
+        running.end();
+        done
+    }
+
     fn run_counted<J: Job>(&self, job: J) -> Result<J::Done> {
         let (family, kind) = (Arc::clone(job.family()), job.kind());
         job.announce(&self.opening.listeners);

@@ -13,6 +13,7 @@
 //! | [`estimate`] | estimating the data that memtables shadow |
 //! | [`switches`] | switching memtables whose entries a compaction filter is to see, or whose memory is to be freed |
 //! | [`value_from_reader`] | putting a pointer to a value that a user has written into a table |
+//! | [`ingestion`] | putting files made elsewhere into the tree |
 //! | [`idle_cleanup`] | jobs that become due once nobody writes |
 //!
 //! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited
@@ -29,6 +30,7 @@ pub(super) mod estimate;
 pub(super) mod filtering;
 pub(super) mod flush;
 pub(super) mod idle_cleanup;
+pub(super) mod ingestion;
 pub(super) mod install;
 pub(super) mod job;
 pub(super) mod survivors;

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::job::{Job, Running};
+use super::job::Job;
 use super::survivors::{FlushFilter, write_memtables};
 use crate::blob::BlobFileSummary;
 use crate::compaction::building::job_output::JobOutput;
@@ -83,19 +83,7 @@ impl Shared {
         family: &Family,
         step: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        family.check_exists()?;
-        let kind = RunningJob::ValueFromReader;
-        let running = {
-            let mut state = self.state.lock();
-            // Under the lock: closing waits for the steps that it finds counted.
-            self.check_open()?;
-            self.check_not_stopped()?;
-            state.begin(kind, family.id);
-            Running::counted(self, family.id, kind)
-        };
-        let done = step();
-        running.end();
-        done
+        self.step_of(RunningJob::ValueFromReader, family, step)
     }
 
     /// Installs a value. It is visible once its sequence number is published.

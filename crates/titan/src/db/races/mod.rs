@@ -19,6 +19,7 @@
 //! | [`checkpoints`] | a checkpoint between its steps |
 //! | [`families`] | a thread that creates or drops a family |
 //! | [`put_reader`] | a thread that puts a value from a reader |
+//! | [`ingestions`] | a thread that ingests files |
 //! | [`options`] | a thread that changes options |
 //! | [`warm_up`] | the thread that reads the database into the kernel's cache |
 //!
@@ -33,6 +34,7 @@ mod compactions;
 mod conditions;
 mod families;
 mod flushes;
+mod ingestions;
 mod jobs;
 mod manifests;
 mod options;

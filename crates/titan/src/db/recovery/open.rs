@@ -10,7 +10,7 @@ use super::replay::{self, Replayed};
 use super::room_to_open::with_need;
 use super::unknown_pointers::refuse_unknown_pointers;
 use crate::block_cache::BlockCache;
-use crate::clock::{SteadyClock, SystemClock};
+use crate::clock::{SteadyClock, SystemClock, random_uuid, session_id};
 use crate::compaction::building::job_env::JobEnv;
 use crate::db::core::admission::Admission;
 use crate::db::core::failure::BackgroundFailure;
@@ -382,16 +382,6 @@ fn establish_identity(
     }
     versions.set_db_id(identity.clone());
     Ok(identity)
-}
-
-/// Twenty characters, as in RocksDB's session ids, which tell tables apart.
-pub fn session_id(clock: &dyn SystemClock) -> String {
-    let text = random_uuid(clock).simple().to_string().to_uppercase();
-    text.chars().take(20).collect()
-}
-
-pub fn random_uuid(clock: &dyn SystemClock) -> uuid::Uuid {
-    uuid::Builder::from_random_bytes(clock.unique_id().to_be_bytes()).into_uuid()
 }
 
 /// The WAL files of an opening.

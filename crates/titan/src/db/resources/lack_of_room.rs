@@ -196,14 +196,22 @@ impl Shared {
     /// # Errors
     /// `NoSpace`, with the bytes that are needed.
     pub(crate) fn check_room_for_value(&self, name: &str, bytes: u64) -> Result<()> {
+        let doing = "putting a value from a reader into";
+        self.check_room(&format!("{doing} column family {name}"), bytes)
+    }
+
+    /// Whether there is room for so many bytes beside what flushes and the log need.
+    ///
+    /// # Errors
+    /// `NoSpace`, with the bytes that are needed.
+    pub(crate) fn check_room(&self, doing: &str, bytes: u64) -> Result<()> {
         let budget = self.state_with_room().room.budget;
         if bytes <= budget.any {
             return Ok(());
         }
         let reserve = budget.available.saturating_sub(budget.any);
-        let doing = format!("putting a value from a reader into column family {name}");
         let need = bytes.saturating_add(reserve);
-        Err(no_room(&self.files.dir, &doing, need, budget.available))
+        Err(no_room(&self.files.dir, doing, need, budget.available))
     }
 
     /// The room for which a flush waits that lacks some, or found none.

@@ -18,7 +18,9 @@ use crate::table::block::iter::BlockIter;
 use crate::table::filter::{self, Filter};
 use crate::table::footer::{BlockHandle, FOOTER_LEN, Footer};
 use crate::table::index::{Index, IndexFormat, IndexType};
-use crate::table::properties::{EntryCounts, TableProperties};
+use crate::table::properties::{
+    EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE, EntryCounts, TableProperties,
+};
 use crate::table::read::reader::{MetaBlocks, TableIdentity, TableReader, TableReaderOptions};
 use crate::table::{
     META_COMPRESSION_DICT, META_FILTERS, META_INDEX, META_PROPERTIES, META_RANGE_DEL,
@@ -31,9 +33,6 @@ const PARTITION_READAHEAD: usize = 64 << 10;
 /// Filter and index rarely take more of a table than this.
 const TAIL_FRACTION: u64 = 32;
 const MIN_TAIL: u64 = 64 << 10;
-
-/// The version of files made for ingestion that has a global sequence number.
-const EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE: u32 = 2;
 
 /// Head of a table. It decides whether and how the rest can be read.
 struct Head {

@@ -11,7 +11,7 @@ use crate::table::block::builder::BlockBuilder;
 use crate::table::filter::{self, FilterBuilder};
 use crate::table::footer::{BLOCK_TRAILER_LEN, BlockHandle, Footer};
 use crate::table::output::CHECKSUM;
-use crate::table::properties::{PropertiesBuilder, name};
+use crate::table::properties::{EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE, PropertiesBuilder, name};
 use crate::table::{META_PROPERTIES, META_RANGE_DEL};
 
 impl TableWriter {
@@ -258,10 +258,16 @@ impl TableWriter {
         p.number(name::CREATION_TIME, o.creation_time);
         p.number(name::FILE_CREATION_TIME, o.creation_time);
         p.number(name::OLDEST_KEY_TIME, 0);
-        if !self.times.is_empty() {
-            p.bytes(name::SEQUENCE_TIMES, self.times.as_slice());
+        if !self.extras.times.is_empty() {
+            p.bytes(name::SEQUENCE_TIMES, self.extras.times.as_slice());
         }
         p.number(name::FIXED_KEY_LEN, 0);
+        if self.extras.external {
+            let version = EXTERNAL_VERSION_WITH_GLOBAL_SEQUENCE;
+            p.bytes(name::EXTERNAL_VERSION, version.to_le_bytes());
+            // RocksDB up to 7.x overwrites these eight bytes when it ingests the file.
+            p.bytes(name::GLOBAL_SEQUENCE, 0u64.to_le_bytes());
+        }
         // Not the footer's version: RocksDB writes 0 here, the one for "newest".
         p.number(name::FORMAT_VERSION, 0);
     }

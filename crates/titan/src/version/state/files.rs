@@ -98,8 +98,9 @@ pub struct TableFile {
     pub(crate) counts: OnceLock<EntryCounts>,
     /// The table's range tombstones, after their first use.
     pub(crate) tombstones: OnceLock<Arc<FragmentedTombstones>>,
-    /// Input of a running compaction; guarded by the state lock of the database.
-    pub(crate) compacting: AtomicBool,
+    /// One more than the level into which a running compaction compacts it; 0 if none does. Set
+    /// under the state lock of the database.
+    pub(crate) compacting: AtomicU64,
     pub(crate) lifetime: Lifetime,
 }
 
@@ -120,7 +121,7 @@ impl TableFile {
             facts: cell,
             counts: OnceLock::new(),
             tombstones: OnceLock::new(),
-            compacting: AtomicBool::new(false),
+            compacting: AtomicU64::new(0),
             lifetime,
         }
     }
@@ -273,11 +274,18 @@ impl TableFile {
     }
 
     pub(crate) fn is_compacting(&self) -> bool {
-        self.compacting.load(Ordering::Relaxed)
+        self.compacting_into().is_some()
     }
 
-    pub(crate) fn set_compacting(&self, yes: bool) {
-        self.compacting.store(yes, Ordering::Relaxed);
+    /// The level into which a running compaction compacts it.
+    pub(crate) fn compacting_into(&self) -> Option<usize> {
+        let mark = self.compacting.load(Ordering::Relaxed);
+        mark.checked_sub(1).map(|level| level as usize)
+    }
+
+    pub(crate) fn set_compacting(&self, into: Option<usize>) {
+        let mark = into.map_or(0, |level| level as u64 + 1);
+        self.compacting.store(mark, Ordering::Relaxed);
     }
 
     /// Must be called only after the edit that removes the file is durable.

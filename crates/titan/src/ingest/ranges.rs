@@ -1,0 +1,193 @@
+//! Ranges of user keys, and sets of them.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::format::internal_key::InternalKeyComparator;
+
+/// A range of user keys; its begin is included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Keys {
+    begin: Vec<u8>,
+    end: Bound<Vec<u8>>,
+}
+
+impl Keys {
+    pub(super) fn new(begin: &[u8], end: Bound<&[u8]>) -> Self {
+        Keys {
+            begin: begin.to_vec(),
+            end: end.map(<[u8]>::to_vec),
+        }
+    }
+
+    pub(super) fn overlaps(
+        &self,
+        begin: &[u8],
+        end: Bound<&[u8]>,
+        order: &InternalKeyComparator,
+    ) -> bool {
+        !ends_before(self.end(), begin, order) && !ends_before(end, &self.begin, order)
+    }
+
+    /// Grows to a range that has another one too.
+    pub(super) fn include(&mut self, other: Keys, order: &InternalKeyComparator) {
+        if order.compare_user(&other.begin, &self.begin).is_lt() {
+            self.begin = other.begin;
+        }
+        if compare_ends(other.end.as_ref(), self.end.as_ref(), order).is_gt() {
+            self.end = other.end;
+        }
+    }
+
+    fn end(&self) -> Bound<&[u8]> {
+        self.end.as_ref().map(Vec::as_slice)
+    }
+}
+
+fn ends_before(end: Bound<&[u8]>, begin: &[u8], order: &InternalKeyComparator) -> bool {
+    match end {
+        Bound::Included(last) => order.compare_user(last, begin).is_lt(),
+        Bound::Excluded(end) => order.compare_user(end, begin).is_le(),
+        Bound::Unbounded => false,
+    }
+}
+
+fn compare_ends(a: Bound<&Vec<u8>>, b: Bound<&Vec<u8>>, order: &InternalKeyComparator) -> Ordering {
+    match (a, b) {
+        (Bound::Unbounded, Bound::Unbounded) => Ordering::Equal,
+        (Bound::Unbounded, _) => Ordering::Greater,
+        (_, Bound::Unbounded) => Ordering::Less,
+        (Bound::Included(a), Bound::Included(b)) | (Bound::Excluded(a), Bound::Excluded(b)) => {
+            order.compare_user(a, b)
+        }
+        (Bound::Included(a), Bound::Excluded(b)) => {
+            order.compare_user(a, b).then(Ordering::Greater)
+        }
+        (Bound::Excluded(a), Bound::Included(b)) => order.compare_user(a, b).then(Ordering::Less),
+    }
+}
+
+/// A set of keys as ranges of which no two overlap.
+#[derive(Clone)]
+pub(super) struct Ranges {
+    order: InternalKeyComparator,
+    by_begin: BTreeMap<Begin, Keys>,
+}
+
+impl Ranges {
+    pub(super) fn new(order: InternalKeyComparator) -> Self {
+        Ranges {
+            order,
+            by_begin: BTreeMap::new(),
+        }
+    }
+
+    /// Cost: O(log ranges).
+    pub(super) fn overlaps(&self, begin: &[u8], end: Bound<&[u8]>) -> bool {
+        self.overlapping(begin, end).is_some()
+    }
+
+    /// Adds keys. Cost: O(log ranges), for each range with which they become one.
+    pub(super) fn add(&mut self, mut keys: Keys) {
+        while let Some(begin) = self.overlapping(&keys.begin, keys.end()) {
+            if let Some(found) = self.by_begin.remove(&begin) {
+                keys.include(found, &self.order);
+            }
+        }
+        self.by_begin.insert(self.begin(&keys.begin), keys);
+    }
+
+    /// The begin of a range that overlaps this one.
+    fn overlapping(&self, begin: &[u8], end: Bound<&[u8]>) -> Option<Begin> {
+        let at = self.begin(begin);
+        let before = self.by_begin.range(..=&at).next_back();
+        let after = self.by_begin.range(&at..).next();
+        let mut near = before.into_iter().chain(after);
+        let found = near.find(|(_, keys)| keys.overlaps(begin, end, &self.order));
+        found.map(|(begin, _)| begin.clone())
+    }
+
+    fn begin(&self, key: &[u8]) -> Begin {
+        Begin {
+            key: key.to_vec(),
+            order: self.order.clone(),
+        }
+    }
+}
+
+/// A user key, which knows its order.
+#[derive(Clone)]
+struct Begin {
+    key: Vec<u8>,
+    order: InternalKeyComparator,
+}
+
+impl Ord for Begin {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order.compare_user(&self.key, &other.key)
+    }
+}
+
+impl PartialOrd for Begin {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Begin {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Begin {}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::format::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
+
+    fn bound(rng: &mut fastrand::Rng) -> Bound<u8> {
+        match rng.u8(..8) {
+            0 => Bound::Unbounded,
+            1..4 => Bound::Excluded(rng.u8(..40)),
+            _ => Bound::Included(rng.u8(..40)),
+        }
+    }
+
+    /// Random ranges, against the list of all of them.
+    #[test]
+    fn a_set_overlaps_a_range_if_one_of_its_ranges_does() {
+        let orders: [Arc<dyn Comparator>; 2] = [
+            Arc::new(BytewiseComparator),
+            Arc::new(ReverseBytewiseComparator),
+        ];
+        for (seed, user) in (0..200).zip(orders.iter().cycle()) {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let order = InternalKeyComparator::new(Arc::clone(user));
+            let mut set = Ranges::new(order.clone());
+            let mut all: Vec<Keys> = Vec::new();
+            for _ in 0..12 {
+                let (begin, end) = (rng.u8(..40), bound(&mut rng));
+                let end = end.as_ref().map(std::slice::from_ref);
+                let is_real = match end {
+                    Bound::Included(last) => order.compare_user(&[begin], last).is_le(),
+                    Bound::Excluded(end) => order.compare_user(&[begin], end).is_lt(),
+                    // One of them hides all that follow.
+                    Bound::Unbounded => rng.u8(..8) == 0,
+                };
+                if !is_real {
+                    continue;
+                }
+                let overlaps = all.iter().any(|keys| keys.overlaps(&[begin], end, &order));
+                assert_eq!(set.overlaps(&[begin], end), overlaps, "seed {seed}");
+                let keys = Keys::new(&[begin], end);
+                all.push(keys.clone());
+                set.add(keys);
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Crashes of the machine and of the process at each operation of an ingestion.
+
+use std::collections::BTreeMap;
+
+use titan::{Db, FileTransfer, IngestOptions, WriteBatch, WriteOptions};
+use titan_testkit::sim::{Loss, SimVfs};
+use titan_tools::check;
+
+use super::{Change, MADE, family, made, manually, put, rows};
+use crate::support::{DIR, files, value};
+
+type State = BTreeMap<String, Vec<u8>>;
+
+fn state(db: &Db) -> State {
+    let families = db.column_families();
+    let of_family = |family: &titan::ColumnFamily| {
+        let name = family.name().to_owned();
+        let found = rows(family).into_iter();
+        found
+            .map(move |(key, value)| (format!("{name} {key}"), value))
+            .collect::<Vec<_>>()
+    };
+    families.iter().flat_map(of_family).collect()
+}
+
+#[test]
+fn after_any_crash_all_files_of_a_call_are_there_with_all_writes_before_or_none() {
+    for transfer in [FileTransfer::Copy, FileTransfer::Link, FileTransfer::Move] {
+        let settings = IngestOptions {
+            transfer,
+            ..IngestOptions::default()
+        };
+        crashes(&settings, None);
+        // WAL files may be elsewhere.
+        if transfer == FileTransfer::Link {
+            crashes(&settings, Some("/wal"));
+        }
+    }
+}
+
+/// Another program wrote it, and did not sync it.
+#[test]
+fn the_content_of_a_file_that_nobody_has_synced_is_durable_once_it_is_ingested() {
+    for transfer in [FileTransfer::Copy, FileTransfer::Link, FileTransfer::Move] {
+        let vfs = SimVfs::new();
+        let options = manually(&vfs);
+        let db = Db::open(DIR, &options).unwrap();
+        let file = made(&options, "1.sst", &[put("a", "x"), put("b", "y")]);
+        let bytes = vfs.read_all(&file).unwrap();
+        let unsynced = format!("{MADE}/2.sst");
+        let mut written = options.db.vfs.create(unsynced.as_ref()).unwrap();
+        written.append(&bytes).unwrap();
+        drop(written);
+        let settings = IngestOptions {
+            transfer,
+            ..IngestOptions::default()
+        };
+        db.ingest(&[&unsynced], &settings).unwrap();
+        vfs.mark(1u64);
+        let journal = vfs.journal();
+        let mut found = 0;
+        let points = journal.crash_points();
+        for point in points.filter(|point| point.acknowledged() == 1) {
+            for seed in 0..8 {
+                let image = point.crash(&Loss::Random(seed));
+                let db = Db::open(DIR, &manually(&image)).unwrap();
+                assert_eq!(rows(&db).len(), 2, "{transfer:?}");
+                found += 1;
+            }
+        }
+        assert!(found > 0);
+    }
+}
+
+fn crashes(settings: &IngestOptions, wal_dir: Option<&str>) {
+    let vfs = SimVfs::new();
+    let with_logs = |vfs: &SimVfs| {
+        let mut options = manually(vfs);
+        options.db.wal_dir = wal_dir.map(Into::into);
+        options
+    };
+    let options = with_logs(&vfs);
+    let db = Db::open(DIR, &options).unwrap();
+    let other = db.create_column_family("other", family()).unwrap();
+    let third = db.create_column_family("third", family()).unwrap();
+    let write = |seed: usize| {
+        // Not synced, and in both families.
+        let mut batch = WriteBatch::new();
+        batch.put(&*db, "a", value(seed, 200)).unwrap();
+        batch.put(&other, "b", value(seed, 200)).unwrap();
+        db.write(batch, &WriteOptions::default()).unwrap();
+    };
+    let ingest = |seed: usize| {
+        let large = Change::Put("c", value(seed, 1000));
+        let first = made(
+            &options,
+            "1.sst",
+            &[Change::Put("a", value(seed, 90)), large],
+        );
+        let changes = [Change::DeleteRange("a", "bb"), put("x", &format!("{seed}"))];
+        let second = made(&options, "2.sst", &changes);
+        let both = [(&*db, &[first][..]), (&other, &[second][..])];
+        db.ingest_all(&both, settings).unwrap();
+    };
+    write(0);
+    db.sync_wal().unwrap();
+    let from = vfs.journal().len();
+    let mut states = vec![state(&db)];
+    let mut done = |step: &dyn Fn()| {
+        step();
+        states.push(state(&db));
+        vfs.mark(states.len() as u64 - 1);
+    };
+    done(&|| write(1));
+    done(&|| ingest(101));
+    done(&|| write(2));
+    done(&|| ingest(102));
+    // In a family that gets no file. The memtables of the others are empty.
+    done(&|| third.put("t", "unsynced").unwrap());
+    done(&|| ingest(103));
+    done(&|| write(3));
+    // From the acknowledgement of an ingestion on, it and all before it are durable.
+    let durable = |acknowledged: u64| match acknowledged {
+        0 | 1 => 0,
+        2 | 3 => 2,
+        4 | 5 => 4,
+        _ => 6,
+    };
+    let journal = vfs.journal();
+    let mut found_states = vec![0; states.len()];
+    for point in journal.crash_points().filter(|point| point.index() >= from) {
+        let acknowledged = point.acknowledged();
+        let losses = [
+            Loss::None,
+            Loss::Random(7),
+            Loss::Random(point.index() as u64),
+        ];
+        for (loss, is_process) in losses.iter().map(|l| (l, matches!(l, Loss::None))) {
+            let image = point.crash(loss);
+            let options = with_logs(&image);
+            let db = Db::open(DIR, &options).unwrap();
+            let found = state(&db);
+            let at = states.iter().rposition(|state| *state == found);
+            let what = format!("{settings:?}, {} of {acknowledged}", point.index());
+            let at = at.unwrap_or_else(|| panic!("{what}: {:?}", found.keys()));
+            found_states[at] += 1;
+            let least = match is_process {
+                true => acknowledged as usize,
+                false => durable(acknowledged),
+            };
+            assert!(at >= least && at as u64 <= acknowledged + 1, "{what}: {at}");
+            // No file is left that nothing names.
+            let count = |of: fn(&titan::FamilyMetrics) -> usize| {
+                db.metrics().families.iter().map(of).sum::<usize>()
+            };
+            let tables = count(|f| f.levels.iter().map(|level| level.files).sum());
+            assert_eq!(files(&image, DIR, ".sst").len(), tables, "{what}");
+            let blobs = count(|f| f.blob_files);
+            assert_eq!(files(&image, DIR, ".blob").len(), blobs, "{what}");
+            // It goes on, and numbers are not used twice.
+            db.put("a", "after").unwrap();
+            let file = made(&options, "3.sst", &[put("d", "after")]);
+            db.ingest(&[file], settings).unwrap();
+            db.close().unwrap();
+            let report = check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
+            assert!(report.problems.is_empty(), "{what}: {report:?}");
+            let db = Db::open(DIR, &options).unwrap();
+            let mut expected = found;
+            expected.insert("default a".to_owned(), b"after".to_vec());
+            expected.insert("default d".to_owned(), b"after".to_vec());
+            assert!(state(&db) == expected, "{what}");
+        }
+    }
+    assert!(
+        found_states.iter().all(|times| *times > 0),
+        "{settings:?}: {found_states:?}"
+    );
+}
