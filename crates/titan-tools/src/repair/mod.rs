@@ -27,9 +27,11 @@
 //! table counts that no readable edit removed. Their levels are unknown then; but a table whose
 //! entries are all newer than those of the tables it overlaps can be placed above them, and tables
 //! that overlap no other can be placed at the last level. The rest are merged. Every entry carries
-//! its sequence number, so nothing older shadows anything newer. Deleted keys can come back in one
-//! case: their tombstones were dropped together with all that they deleted, but an obsolete table
-//! with them had not been deleted yet.
+//! its sequence number, so nothing older shadows anything newer. Only a MANIFEST has that of an
+//! ingested table: without it, the table counts as newer than those with smaller file numbers, and
+//! as older than all later writes; writes before it that a later table has can hide it. Deleted
+//! keys can come back in one case: their tombstones were dropped together with all that they
+//! deleted, but an obsolete table with them had not been deleted yet.
 //!
 //! Tables that may be of any column family get one of their own, `recovered-ID`: no family shows a
 //! value that may not be its own.
@@ -271,6 +273,7 @@ impl Repair<'_> {
             let Some(table) = self.survey(number, hinted.as_ref())? else {
                 continue;
             };
+            self.found.newest = self.found.newest.max(table.meta.largest_seq);
             for blob_file in table.files.keys() {
                 // This number must not be given to another file, even if this one is lost.
                 let counters = &self.env.counters;

@@ -36,6 +36,10 @@ pub(super) struct FoundTables {
     pub(super) unlisted: BTreeMap<FileNumber, Table>,
     /// Those that the MANIFEST names and that are missing.
     pub(super) missing: Vec<FileNumber>,
+    /// The sequence numbers that ingested tables get whose own only a MANIFEST had.
+    pub(super) ingested: BTreeMap<FileNumber, SequenceNumber>,
+    /// The newest operation of the tables so far.
+    pub(super) newest: SequenceNumber,
     /// The identity of the database that wrote them.
     pub(super) db_id: Option<String>,
 }

@@ -7,7 +7,7 @@ use titan::internals::format::{FileKind, InternalKeyComparator};
 use titan::internals::table::{TableIdentity, TableProperties, TableReader, TableReaderOptions};
 use titan::internals::version::{NewFile, choose_comparator};
 use titan::vfs::Access;
-use titan::{ColumnFamilyId, FileNumber, Result};
+use titan::{ColumnFamilyId, FileNumber, Result, SequenceNumber};
 
 use super::hint::HintedTable;
 use super::state::Repair;
@@ -33,9 +33,13 @@ impl Repair<'_> {
             Err(e) => return Err(e),
         };
         let size = file.size()?;
-        let salvage = self.salvage(number, hinted)?;
+        let mut salvage = self.salvage(number, hinted)?;
         let displaced = hinted.is_some_and(|hinted| is_another(&salvage, &hinted.meta));
         let hinted = hinted.filter(|_| !displaced);
+        if hinted.is_none() && self.is_unnumbered(number, salvage.properties()) {
+            // It is read with its number.
+            salvage = self.salvage(number, None)?;
+        }
         let properties = salvage.properties();
         let comparator = self.comparator_of(hinted, properties)?;
         let mut walk = Walk::new(&comparator, hinted.map(|hinted| &hinted.meta));
@@ -44,7 +48,7 @@ impl Repair<'_> {
             identity: TableIdentity {
                 number,
                 size: hinted.map_or(size, |hinted| hinted.meta.size),
-                largest_seq: hinted.map(|hinted| hinted.meta.largest_seq),
+                largest_seq: self.largest_seq(number, hinted),
                 unique_id: None,
             },
             comparator: comparator.clone(),
@@ -82,13 +86,40 @@ impl Repair<'_> {
     ) -> Result<Salvage> {
         let path = FileKind::Table(number).path(self.from.dir);
         let file = self.from.vfs.open(&path, Access::Sequential)?;
-        let largest_seq = hinted.map(|hinted| hinted.meta.largest_seq);
+        let largest_seq = self.largest_seq(number, hinted);
         Salvage::open(
             file,
             &path,
             &|properties| self.comparator_of(hinted, properties),
             largest_seq,
         )
+    }
+
+    /// Whether a table was ingested, and only a MANIFEST had its sequence number. Then it gets one
+    /// after those of all tables with smaller numbers: their entries are older. Its own is no
+    /// smaller, so it hides nothing newer.
+    fn is_unnumbered(&mut self, number: FileNumber, properties: Option<&TableProperties>) -> bool {
+        if !properties.is_some_and(TableProperties::lacks_sequence_number) {
+            return false;
+        }
+        let sequence = self.found.newest.plus(1);
+        self.found.ingested.insert(number, sequence);
+        self.report.notes.push(format!(
+            "{} was ingested, and only a MANIFEST had its place among the writes: it counts as \
+             newer than the tables before it, and as older than other writes",
+            FileKind::Table(number).name()
+        ));
+        true
+    }
+
+    /// The largest sequence number of a table, if more is known of it than the table says.
+    fn largest_seq(
+        &self,
+        number: FileNumber,
+        hinted: Option<&HintedTable>,
+    ) -> Option<SequenceNumber> {
+        let hinted = hinted.map(|hinted| hinted.meta.largest_seq);
+        hinted.or_else(|| self.found.ingested.get(&number).copied())
     }
 
     /// The order of a table's keys; its properties may be lost.

@@ -2,6 +2,7 @@
 
 mod damage;
 mod directories;
+mod ingested;
 mod interrupted;
 mod manifest;
 mod orphans;
