@@ -178,7 +178,7 @@ impl Job for NewValue<'_> {
             // the state before must not take a later write from there.
             log_number: log_number.filter(|_| !mutant!(value_unseen_by_followers)),
             // Or the operations before the first file that is read would be unknown.
-            min_log_number_to_keep: oldest_log,
+            min_log_number_to_keep: oldest_log.filter(|_| !mutant!(value_unseen_by_followers)),
             // Other families may need the file before, and this one goes on after the number.
             unlogged: log_number
                 .map(|log| (self.sequence, log))
