@@ -22,4 +22,5 @@ mod ranges;
 mod writer;
 
 pub use options::{FileTransfer, IngestOptions};
+pub(crate) use writer::NewSstFile;
 pub use writer::{SstFileInfo, SstFileWriter};

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::clock::session_id;
+use crate::clock::{SystemClock, session_id};
 use crate::collector::{CollectorContext, Collectors};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::entity::encode_columns;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, append_internal_key};
 use crate::format::key_text::KeyText;
 use crate::format::range_tombstone::RangeTombstone;
@@ -36,6 +37,18 @@ pub struct SstFileInfo {
     pub smallest_key: Vec<u8>,
     /// The last key; empty if there are deletions of ranges only.
     pub largest_key: Vec<u8>,
+}
+
+/// A file to be written.
+pub(crate) struct NewSstFile<'a> {
+    pub(crate) path: PathBuf,
+    /// The only family that takes it; empty for any.
+    pub(crate) column_family_name: &'a str,
+    pub(crate) family: &'a ColumnFamilyOptions,
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) clock: &'a dyn SystemClock,
+    /// Whether it is written with direct I/O.
+    pub(crate) direct: bool,
 }
 
 /// Writes a table that a database can [ingest](crate::ColumnFamily::ingest), of Titan or of
@@ -86,7 +99,7 @@ impl SstFileWriter {
     /// # Errors
     /// `InvalidOption`; `Io`.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
-        Self::start(path.as_ref(), "", &options.default, options)
+        Self::made_for(path.as_ref(), "", &options.default, options)
     }
 
     /// The same for the family `name`, and no other, with its options.
@@ -94,29 +107,47 @@ impl SstFileWriter {
     /// # Errors
     /// As [`SstFileWriter::create`].
     pub fn create_for(path: impl AsRef<Path>, name: &str, options: &Options) -> Result<Self> {
-        Self::start(path.as_ref(), name, options.family(name), options)
+        Self::made_for(path.as_ref(), name, options.family(name), options)
     }
 
-    fn start(
+    fn made_for(
         path: &Path,
         name: &str,
         family: &ColumnFamilyOptions,
         options: &Options,
     ) -> Result<Self> {
         options.validate()?;
-        let (vfs, clock) = (Arc::clone(&options.db.vfs), &options.db.clock);
+        Self::start(NewSstFile {
+            path: path.to_owned(),
+            column_family_name: name,
+            family,
+            vfs: Arc::clone(&options.db.vfs),
+            clock: &*options.db.clock,
+            direct: options.db.use_direct_io_for_flush_and_compaction,
+        })
+    }
+
+    pub(crate) fn start(new: NewSstFile<'_>) -> Result<Self> {
+        let NewSstFile {
+            path,
+            column_family_name: name,
+            family,
+            vfs,
+            clock,
+            direct,
+        } = new;
         // The file of this name may be a table of a database, which has it by another name since an
         // ingestion by a link: its content stays.
-        match vfs.remove(path) {
+        match vfs.remove(&path) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        let file = vfs.create_bulk(path, options.db.use_direct_io_for_flush_and_compaction)?;
+        let file = vfs.create_bulk(&path, direct)?;
         let order = InternalKeyComparator::new(Arc::clone(&family.comparator));
         let operator = family.merge_operator.as_deref();
         let mut table = TableWriter::new(
             file,
-            path,
+            &path,
             TableWriterOptions {
                 comparator: order.clone(),
                 block_size: family.block_size,
@@ -130,7 +161,7 @@ impl SstFileWriter {
                     merge_operator: operator.map(|operator| operator.name().to_owned()),
                 },
                 db_id: NO_DATABASE.to_owned(),
-                db_session_id: session_id(&**clock),
+                db_session_id: session_id(clock),
                 file_number: FileNumber(1),
                 creation_time: clock.unix_time().as_secs(),
             },
@@ -146,7 +177,7 @@ impl SstFileWriter {
         }
         Ok(SstFileWriter {
             vfs,
-            path: path.to_owned(),
+            path,
             order,
             table: Some(table),
             smallest: Vec::new(),
@@ -165,6 +196,23 @@ impl SstFileWriter {
     /// nothing is added then. Others end the file: every later call fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(key.as_ref(), ValueType::Value, value.as_ref())
+    }
+
+    /// Adds an entity: a value that consists of columns.
+    ///
+    /// # Errors
+    /// As [`SstFileWriter::put`]; `InvalidArgument` if two columns have the same name.
+    pub fn put_entity<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        columns: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<()> {
+        self.put_encoded_entity(key.as_ref(), &encode_columns(columns)?)
+    }
+
+    /// The same with the columns encoded.
+    pub(crate) fn put_encoded_entity(&mut self, key: &[u8], entity: &[u8]) -> Result<()> {
+        self.add(key, ValueType::WideColumnEntity, entity)
     }
 
     /// Adds an operand for the merge operator of the family that ingests the file.
@@ -280,7 +328,7 @@ impl Drop for SstFileWriter {
     fn drop(&mut self) {
         if !self.finished {
             self.table = None;
-            // What cannot be removed is no table: it has no end.
+            // A file that cannot be removed is no table: it has no end.
             let _ = self.vfs.remove(&self.path);
         }
     }

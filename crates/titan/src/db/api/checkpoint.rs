@@ -120,7 +120,7 @@ impl Shared {
 
 /// Refuses a target inside a database's directory: a database takes every name there that looks
 /// like one of its files for its own.
-fn refuse_within(vfs: &dyn Vfs, target: &Path) -> Result<()> {
+pub(super) fn refuse_within(vfs: &dyn Vfs, target: &Path) -> Result<()> {
     for around in leads_to(vfs, target)?.ancestors().skip(1) {
         if vfs.exists(&FileKind::Current.path(around))? {
             let message = "this is inside a database's directory, which has only its own files";

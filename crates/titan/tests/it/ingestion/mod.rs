@@ -4,6 +4,7 @@ mod bad_files;
 mod calls;
 mod conflicts;
 mod crashes;
+mod exports;
 mod faults;
 mod followers;
 mod links;
