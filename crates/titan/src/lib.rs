@@ -148,8 +148,8 @@ pub use collector::{
 pub use commit_hook::{BypassedRange, CommitHook, CommittedOps};
 pub use compaction::CompactRangeOptions;
 pub use db::{
-    CheckpointSummary, ColumnFamily, Conditions, Db, FamilyMetrics, GarbageCollectionPause,
-    LevelMetrics, Metrics, Secondary, TableMetadata, prometheus_page,
+    CheckpointSummary, ColumnFamily, Conditions, Db, DeletedFiles, FamilyMetrics,
+    GarbageCollectionPause, LevelMetrics, Metrics, Secondary, TableMetadata, prometheus_page,
 };
 pub use env::{Env, EnvOptions, EnvUsage};
 pub use error::{Error, ErrorKind, Result, Retryable};

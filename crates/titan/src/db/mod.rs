@@ -54,5 +54,6 @@ pub use api::running::check_running;
 pub use api::secondary::Secondary;
 pub use api::table_properties::TableMetadata;
 pub use commits::conditions::Conditions;
+pub use jobs::file_deletion::DeletedFiles;
 pub use reports::metrics::{FamilyMetrics, LevelMetrics, Metrics};
 pub use reports::prometheus::prometheus_page;

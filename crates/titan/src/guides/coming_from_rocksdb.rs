@@ -39,6 +39,7 @@
 //! | `OptimisticTransactionDB`, `TransactionDB` | [`Db::begin`](crate::Db::begin) on any database: [which of the two](super::transactions) |
 //! | `CompactRange`, `CompactFiles`, `Flush` | [`compact_range`](crate::ColumnFamily::compact_range), [`compact_files`](crate::ColumnFamily::compact_files), [`flush`](crate::ColumnFamily::flush) |
 //! | `SstFileWriter`, `IngestExternalFile(s)` | [`SstFileWriter`](crate::SstFileWriter), [`ingest`](crate::ColumnFamily::ingest), [`Db::ingest_all`](crate::Db::ingest_all); never behind, and the number is never written into the file |
+//! | `DeleteFilesInRange` with `DeleteRange` | [`delete_files_in_range`](crate::ColumnFamily::delete_files_in_range), which snapshots survive |
 //! | `SstPartitionerFactory` | [`SstPartitioner`](crate::SstPartitioner) |
 //! | `SetOptions`, `SetDBOptions` | [`set_options`](crate::ColumnFamily::set_options) |
 //! | `GetProperty`, tickers, histograms | [`property`](crate::ColumnFamily::property), [`tickers`](crate::Db::tickers), [`Statistics`](crate::Statistics) |

@@ -5,6 +5,7 @@
 //! | [`handle`], [`column_family`], [`secondary`] | the handles |
 //! | [`put_reader`] | putting a value that a reader gives |
 //! | [`ingest`], [`export`] | adding files made elsewhere; writing such files |
+//! | [`delete_files`] | deleting a range with its tables |
 //! | [`families`] | creating and dropping families |
 //! | [`set_options`] | changing options while the database is open |
 //! | [`checkpoint`] | the database of one moment in another directory |
@@ -26,6 +27,7 @@ pub(super) mod collect_range;
 pub(super) mod column_family;
 pub(super) mod compact_files;
 pub(super) mod damaged_block;
+pub(super) mod delete_files;
 pub(super) mod export;
 pub(super) mod families;
 pub(super) mod handle;

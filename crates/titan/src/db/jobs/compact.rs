@@ -353,7 +353,7 @@ impl Shared {
     }
 
     /// Waits until no compaction of the family runs, and keeps others from starting.
-    pub(super) fn claim_for_manual(&self, family: &Family) -> Result<ManualClaim<'_>> {
+    pub(crate) fn claim_for_manual(&self, family: &Family) -> Result<ManualClaim<'_>> {
         let _awaits = self.admission.awaits_jobs(&self.signals);
         loop {
             let seen = self.signals.progress.seen();
@@ -492,7 +492,7 @@ fn level0_has_grown(family: &Family, compaction: &Compaction, due: usize) -> boo
 }
 
 /// A manual compaction owns the family until this is dropped: no other is picked.
-pub(super) struct ManualClaim<'a> {
+pub(crate) struct ManualClaim<'a> {
     shared: &'a Shared,
     family: ColumnFamilyId,
 }

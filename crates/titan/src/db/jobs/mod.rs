@@ -14,6 +14,7 @@
 //! | [`switches`] | switching memtables whose entries a compaction filter is to see, or whose memory is to be freed |
 //! | [`value_from_reader`] | putting a pointer to a value that a user has written into a table |
 //! | [`ingestion`] | putting files made elsewhere into the tree |
+//! | [`file_deletion`] | dropping whole tables |
 //! | [`idle_cleanup`] | jobs that become due once nobody writes |
 //!
 //! Promises: a job that fails changes nothing, or stops writes; no job runs once closing has waited
@@ -27,6 +28,7 @@ pub(super) mod compact_files;
 pub(super) mod count_rocksdb_tables;
 pub(super) mod due_collections;
 pub(super) mod estimate;
+pub(super) mod file_deletion;
 pub(super) mod filtering;
 pub(super) mod flush;
 pub(super) mod idle_cleanup;

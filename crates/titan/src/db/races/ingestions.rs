@@ -1,4 +1,4 @@
-//! A thread that ingests files is stopped between its steps. Meanwhile others read, write, compact
+//! A thread that ingests files, or deletes a range with its tables, is stopped between its steps. Meanwhile others read, write, compact
 //! and make checkpoints, or the process is killed: all files are there from one moment on, after
 //! everything that was written before it.
 
@@ -237,4 +237,76 @@ fn a_compaction_beside_the_installation_keeps_what_snapshots_before_the_file_see
         expected.insert("a".to_owned(), "file".to_owned());
         assert_eq!(store.finish(), all([("default", expected)]));
     });
+}
+
+/// The writer comes between the deletion of a range and the end of the tables in it. Its table may
+/// be at the last level by then.
+#[test]
+fn a_table_that_was_written_after_the_deletion_of_its_range_stays() {
+    race(|gates| {
+        let store = Store::open(gates);
+        write(&store.db, &abc("0"));
+        store.db.flush().unwrap();
+        let stop = gates.stop_at("file deletion: range deleted");
+        let deleting = store.spawn("delete", |db| db.delete_files_in_range("a", "d").unwrap());
+        stop.reached();
+        store.db.put("b", "1").unwrap();
+        let all = crate::CompactRangeOptions::default();
+        store.db.compact_range(None, None, &all).unwrap();
+        stop.open();
+        assert_eq!(deleting.join().tables, 0);
+        assert_eq!(now(&store.db), contents([("b", "1")]));
+        assert_eq!(store.finish(), all_of(contents([("b", "1")])));
+    });
+}
+
+#[test]
+fn a_snapshot_that_is_taken_before_the_deletion_keeps_the_tables() {
+    race(|gates| {
+        let store = Store::open(gates);
+        write(&store.db, &abc("0"));
+        store.db.flush().unwrap();
+        let snapshot = store.db.snapshot();
+        let deleted = store.db.delete_files_in_range("a", "d").unwrap();
+        assert_eq!(deleted.tables, 0);
+        let seen = snapshot.get(&store.db, "b").unwrap();
+        assert!(seen.unwrap().starts_with(b"0"));
+        drop(snapshot);
+        let deleted = store.db.delete_files_in_range("a", "d").unwrap();
+        assert!(deleted.tables > 0);
+        assert_eq!(store.finish(), all_of(Contents::new()));
+    });
+}
+
+/// A checkpoint before the deletion has the range, although the tables go before it has their
+/// names.
+#[test]
+fn a_checkpoint_before_the_deletion_of_a_range_has_its_keys() {
+    for gate in [
+        "checkpoint: barrier set",
+        "checkpoint: flushed",
+        "checkpoint: captured",
+    ] {
+        race(move |gates| {
+            let store = Store::open(gates);
+            write(&store.db, &abc("0"));
+            store.db.flush().unwrap();
+            let stop = gates.stop_at(gate);
+            let checkpoint = store.spawn("checkpoint", |db| db.checkpoint("/copy"));
+            stop.reached();
+            let deleting = store.spawn("delete", |db| db.delete_files_in_range("a", "d").unwrap());
+            while !now(&store.db).is_empty() {
+                std::thread::yield_now();
+            }
+            stop.open();
+            checkpoint.join().unwrap();
+            deleting.join();
+            assert_eq!(store.checkpoint_in("/copy"), all_of(abc("0")), "{gate}");
+            assert_eq!(store.finish(), all_of(Contents::new()));
+        });
+    }
+}
+
+fn all_of(contents: Contents) -> super::store::AllContents {
+    all([("default", contents)])
 }

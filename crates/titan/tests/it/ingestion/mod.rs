@@ -6,6 +6,7 @@ mod conflicts;
 mod crashes;
 mod exports;
 mod faults;
+mod file_deletions;
 mod followers;
 mod links;
 mod model;
