@@ -22,5 +22,5 @@ mod ranges;
 mod writer;
 
 pub use options::{FileTransfer, IngestOptions};
-pub(crate) use writer::NewSstFile;
+pub(crate) use writer::{NewSstFile, is_in_a_database};
 pub use writer::{SstFileInfo, SstFileWriter};

@@ -7,6 +7,7 @@ use crate::clock::{SystemClock, session_id};
 use crate::collector::{CollectorContext, Collectors};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::entity::encode_columns;
+use crate::format::file_name::FileKind;
 use crate::format::internal_key::{InternalKeyComparator, ValueType, append_internal_key};
 use crate::format::key_text::KeyText;
 use crate::format::range_tombstone::RangeTombstone;
@@ -136,6 +137,10 @@ impl SstFileWriter {
             clock,
             direct,
         } = new;
+        if is_in_a_database(vfs.as_ref(), &path)? {
+            let text = "this is in a database's directory, which has only its own files";
+            return Err(Error::invalid_argument(text).in_file(&path));
+        }
         // The file of this name may be a table of a database, which has it by another name since an
         // ingestion by a link: its content stays.
         match vfs.remove(&path) {
@@ -338,4 +343,10 @@ impl std::fmt::Debug for SstFileWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SstFileWriter({})", self.path.display())
     }
+}
+
+/// Whether a file is in the directory of a database.
+pub(crate) fn is_in_a_database(vfs: &dyn Vfs, file: &Path) -> Result<bool> {
+    let directory = file.parent().unwrap_or(Path::new(""));
+    vfs.exists(&FileKind::Current.path(directory))
 }

@@ -28,7 +28,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::{seek_key, user_key};
 use crate::format::{ColumnFamilyId, SequenceNumber};
 use crate::ingest::external_file::{ExternalFile, ForFamily, verify};
-use crate::ingest::{FileTransfer, IngestOptions};
+use crate::ingest::{FileTransfer, IngestOptions, is_in_a_database};
 use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::stats::notify;
@@ -114,7 +114,7 @@ impl Shared {
         options: &IngestOptions,
     ) -> Result<()> {
         self.check_may_ingest(&wanted)?;
-        let wanted = self.sources(wanted)?;
+        let wanted = self.sources(wanted, options)?;
         let Some((first, _)) = wanted.first() else {
             return Ok(());
         };
@@ -198,7 +198,12 @@ impl Shared {
     }
 
     /// Finds the files themselves; families without files are left out.
-    fn sources(&self, wanted: Vec<(Arc<Family>, Vec<PathBuf>)>) -> Result<Vec<Wanted>> {
+    fn sources(
+        &self,
+        wanted: Vec<(Arc<Family>, Vec<PathBuf>)>,
+        options: &IngestOptions,
+    ) -> Result<Vec<Wanted>> {
+        let takes = options.transfer == FileTransfer::Move;
         let vfs = &*self.files.vfs;
         let own = vfs.canonicalize(&self.files.dir)?;
         let mut paths = BTreeSet::new();
@@ -209,6 +214,10 @@ impl Shared {
                 let path = vfs.canonicalize(&given)?;
                 if path.parent() == Some(&*own) {
                     let text = "the file is in the directory of the database itself";
+                    return Err(Error::invalid_argument(text).in_file(&given));
+                }
+                if takes && is_in_a_database(vfs, &path)? {
+                    let text = "the file is in the directory of another database, which may use it";
                     return Err(Error::invalid_argument(text).in_file(&given));
                 }
                 if !paths.insert(path.clone()) {

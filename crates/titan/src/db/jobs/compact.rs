@@ -395,7 +395,7 @@ impl Shared {
         options: &CompactRangeOptions,
     ) -> Result<()> {
         let made_since = self.counters.next_file_number();
-        let (last, base) = {
+        let last = {
             let state = self.state.lock();
             let Some(f) = state.families.get(&family.id) else {
                 return Err(dropped(&family.name));
@@ -403,12 +403,16 @@ impl Shared {
             let base = LevelTargets::of(&f.version, &family.options()).base_level;
             let deepest = (0..f.version.num_levels())
                 .rfind(|&level| f.version.has_overlapping(level, begin, end));
-            (deepest.unwrap_or(0).max(base), base)
+            deepest.unwrap_or(0).max(base)
         };
+        gate!("manual compaction: last level chosen");
         for level in 0..last {
-            let output_level = if level == 0 { base } else { level + 1 };
-            let pick =
-                |version: &Arc<Version>| pick_range(version, level, output_level, begin, end);
+            // Level 0 may not pass files that were ingested above the last level meanwhile.
+            let pick = |version: &Arc<Version>| {
+                let base = || LevelTargets::of(version, &family.options()).base_level;
+                let output_level = if level == 0 { base() } else { level + 1 };
+                pick_range(version, level, output_level, begin, end)
+            };
             self.compact_one(family, pick)?;
         }
         if options.force_bottommost {

@@ -1,10 +1,10 @@
-//! A thread that ingests files, or deletes a range with its tables, is stopped between its steps. Meanwhile others read, write, compact
-//! and make checkpoints, or the process is killed: all files are there from one moment on, after
-//! everything that was written before it.
+//! A thread that ingests files, or deletes a range with its tables, is stopped between its steps.
+//! Meanwhile others read, write, compact and make checkpoints, or the process is killed: all files
+//! are there from one moment on, after everything that was written before it.
 
 use super::store::{Contents, Store, abc, all, contents, now, write};
 use crate::gates::control::{Gates, race};
-use crate::{Db, IngestOptions, Options, SstFileWriter};
+use crate::{CompactRangeOptions, Db, IngestOptions, Options, SstFileWriter};
 
 const FILE: &str = "/made.sst";
 
@@ -309,4 +309,32 @@ fn a_checkpoint_before_the_deletion_of_a_range_has_its_keys() {
 
 fn all_of(contents: Contents) -> super::store::AllContents {
     all([("default", contents)])
+}
+
+/// The second file is above the last level, which the compaction saw as the only one.
+#[test]
+fn a_manual_compaction_does_not_pass_files_that_are_ingested_meanwhile() {
+    race(|gates| {
+        let small = |options: &mut Options| options.default.max_bytes_for_level_base = 512;
+        let store = Store::open_with(gates, small);
+        let stop = gates.stop_at("manual compaction: last level chosen");
+        let compacting = store.spawn("compact", |db| {
+            db.compact_range(None, None, &CompactRangeOptions::default())
+        });
+        stop.reached();
+        for value in ["first", "second"] {
+            make(&store.options, &[("a", value), ("d", value)]);
+            ingest(&store.db);
+        }
+        let levels = store.db.metrics().families.remove(0).levels;
+        assert_eq!(levels.iter().filter(|level| level.files > 0).count(), 2);
+        store.db.put("a", "third").unwrap();
+        store.db.flush().unwrap();
+        stop.open();
+        compacting.join().unwrap();
+        let found = store.db.get("a").unwrap();
+        assert_eq!(found.as_deref(), Some(&b"third"[..]));
+        let expected = contents([("a", "third"), ("d", "second")]);
+        assert_eq!(store.finish(), all([("default", expected)]));
+    });
 }

@@ -323,12 +323,12 @@ impl VersionBuilder {
     /// The version that results.
     ///
     /// # Errors
-    /// `Corruption` if tables of a sorted level overlap, or a table's oldest blob file is gone.
+    /// `Corruption` if tables of a sorted level overlap, or a table's oldest blob file is missing.
     pub(crate) fn build(mut self) -> Result<BuiltVersion> {
         for (number, table) in &self.linked {
             if self.blob_files.is_linked(*number) && !self.blob_files.contains_key(number) {
                 return Err(Error::corruption(format!(
-                    "table {table} refers to blob file {number}, which is gone"
+                    "table {table} refers to blob file {number}, which the MANIFEST does not have"
                 )));
             }
         }
