@@ -41,7 +41,7 @@ use crate::writes::chained_hook::ChainedHook;
 /// transaction.put(b"apple", b"1");
 /// transaction.commit()?;
 /// assert_eq!(cache.store().snapshot().get(b"apple")?.as_deref(), Some(&b"1"[..]));
-/// assert_eq!(cache.stats().points.hits, 1);
+/// assert_eq!(cache.held().len(), 1);
 /// cache.close()?;
 /// # std::fs::remove_dir_all(&dir).unwrap();
 /// # Ok(())

@@ -131,14 +131,14 @@ impl Ingestion<'_> {
         let family = state.families.get(&files.family.id);
         let log_number = family.map(|family| family.memtable_log);
         let sequences = files.tables.iter().map(|table| self.first.plus(table.age));
+        let tells_followers = !mutant!(ingestion_unseen_by_followers);
         VersionEdit {
             column_family: files.family.id,
             // Another one with each ingestion. The WAL does not have the entries, so a follower
             // that has the state before must not take a later write from there.
-            log_number: log_number.filter(|_| !mutant!(ingestion_unseen_by_followers)),
+            log_number: log_number.filter(|_| tells_followers),
             // Or the operations before the first file that is read would be unknown.
-            min_log_number_to_keep: Some(state.oldest_log_needed(None))
-                .filter(|_| !mutant!(ingestion_unseen_by_followers)),
+            min_log_number_to_keep: tells_followers.then(|| state.oldest_log_needed(None)),
             // Other families may need the file before, and this one goes on after the numbers.
             unlogged: log_number
                 .into_iter()
@@ -289,8 +289,7 @@ impl Job for Ingestion<'_> {
         let families: Vec<&Family> = self.families.iter().map(|f| &*f.family).collect();
         let installed = shared.install(&families, &self.unlisted.files, prepare, |family, _| {
             invariant!(
-                family.immutables.is_empty() && family.memtable.is_empty()
-                    || mutant!(ingested_below_memtables),
+                family.immutables.is_empty() && family.memtable.is_empty(),
                 "files of family {} are put into the tree below memtables",
                 family.family.id
             );

@@ -172,13 +172,14 @@ impl Job for NewValue<'_> {
             Some((family.memtable_log, state.oldest_log_needed(None)))
         };
         let (log_number, oldest_log) = needed(&shared.state.lock()).unzip();
+        let tells_followers = !mutant!(value_unseen_by_followers);
         let mut edit = VersionEdit {
             column_family: self.family.id,
             // Another one with each value. The WAL does not have the value, so a follower that has
             // the state before must not take a later write from there.
-            log_number: log_number.filter(|_| !mutant!(value_unseen_by_followers)),
+            log_number: log_number.filter(|_| tells_followers),
             // Or the operations before the first file that is read would be unknown.
-            min_log_number_to_keep: oldest_log.filter(|_| !mutant!(value_unseen_by_followers)),
+            min_log_number_to_keep: oldest_log.filter(|_| tells_followers),
             // Other families may need the file before, and this one goes on after the number.
             unlogged: log_number
                 .map(|log| (self.sequence, log))

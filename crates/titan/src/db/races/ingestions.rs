@@ -315,7 +315,7 @@ fn all_of(contents: Contents) -> super::store::AllContents {
 #[test]
 fn a_manual_compaction_does_not_pass_files_that_are_ingested_meanwhile() {
     race(|gates| {
-        let small = |options: &mut Options| options.default.max_bytes_for_level_base = 512;
+        let small = |options: &mut Options| options.default.max_bytes_for_level_base = 1024;
         let store = Store::open_with(gates, small);
         let stop = gates.stop_at("manual compaction: last level chosen");
         let compacting = store.spawn("compact", |db| {
