@@ -284,6 +284,7 @@ fn with_sequence(ikey: &[u8], sequence: SequenceNumber) -> Vec<u8> {
 }
 
 #[cfg(test)]
+#[cfg(not(any(loom, shuttle)))]
 mod tests {
     use super::*;
     use crate::format::blob_index::BlobIndex;
