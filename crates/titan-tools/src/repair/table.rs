@@ -1,7 +1,6 @@
 //! The tables of a repair: those that exist, and those of the repaired database.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use titan::internals::format::{FileKind, InternalKeyComparator, user_key};
 use titan::internals::version::{NewFile, TableFacts, unknown_pointers};
@@ -108,14 +107,8 @@ impl Placed {
 
     /// Whether the key ranges of two tables overlap.
     pub(super) fn meets(&self, other: &Placed, order: &InternalKeyComparator) -> bool {
-        let starts_within = |a: &NewFile, b: &NewFile| {
-            let start = user_key(&a.smallest);
-            match b.end() {
-                Bound::Included(last) => order.compare_user(start, last).is_le(),
-                Bound::Excluded(end) => order.compare_user(start, end).is_lt(),
-                Bound::Unbounded => true,
-            }
-        };
+        let starts_within =
+            |a: &NewFile, b: &NewFile| !order.is_beyond(user_key(&a.smallest), b.end());
         starts_within(&self.meta, &other.meta) && starts_within(&other.meta, &self.meta)
     }
 

@@ -5,6 +5,7 @@
 //! `(key, snapshot, FOR_SEEK)` lands on the newest version visible at the snapshot.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -193,6 +194,16 @@ impl InternalKeyComparator {
         }
     }
 
+    /// Whether a user key comes after a range that ends so.
+    #[inline]
+    pub fn is_beyond(&self, key: &[u8], end: Bound<&[u8]>) -> bool {
+        match end {
+            Bound::Included(last) => self.compare_user(key, last).is_gt(),
+            Bound::Excluded(end) => self.compare_user(key, end).is_ge(),
+            Bound::Unbounded => false,
+        }
+    }
+
     /// Compares internal keys.
     #[inline]
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
@@ -226,7 +237,7 @@ impl InternalKeyComparator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::BytewiseComparator;
+    use crate::format::{BytewiseComparator, ReverseBytewiseComparator};
 
     #[test]
     fn newest_version_sorts_first() {
@@ -243,6 +254,19 @@ mod tests {
             c.compare(&k("a", 6), &seek_key(b"a", SequenceNumber(5))),
             Ordering::Less
         );
+    }
+
+    #[test]
+    fn a_key_is_beyond_an_end_that_comes_before_it() {
+        let [a, b, c]: [&[u8]; 3] = [b"a", b"b", b"c"];
+        let bytewise = InternalKeyComparator::new(Arc::new(BytewiseComparator));
+        let reverse = InternalKeyComparator::new(Arc::new(ReverseBytewiseComparator));
+        for (order, keys) in [(bytewise, [a, b, c]), (reverse, [c, b, a])] {
+            let beyond = |end| keys.map(|key| order.is_beyond(key, end));
+            assert_eq!(beyond(Bound::Included(b)), [false, false, true]);
+            assert_eq!(beyond(Bound::Excluded(b)), [false, true, true]);
+            assert_eq!(beyond(Bound::Unbounded), [false; 3]);
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Keys {
         end: Bound<&[u8]>,
         order: &InternalKeyComparator,
     ) -> bool {
-        !ends_before(self.end(), begin, order) && !ends_before(end, &self.begin, order)
+        !order.is_beyond(begin, self.end()) && !order.is_beyond(&self.begin, end)
     }
 
     /// Grows to a range that has another one too.
@@ -42,14 +42,6 @@ impl Keys {
 
     fn end(&self) -> Bound<&[u8]> {
         self.end.as_ref().map(Vec::as_slice)
-    }
-}
-
-fn ends_before(end: Bound<&[u8]>, begin: &[u8], order: &InternalKeyComparator) -> bool {
-    match end {
-        Bound::Included(last) => order.compare_user(last, begin).is_lt(),
-        Bound::Excluded(end) => order.compare_user(end, begin).is_le(),
-        Bound::Unbounded => false,
     }
 }
 
@@ -174,10 +166,9 @@ mod tests {
                 let (begin, end) = (rng.u8(..40), bound(&mut rng));
                 let end = end.as_ref().map(std::slice::from_ref);
                 let is_real = match end {
-                    Bound::Included(last) => order.compare_user(&[begin], last).is_le(),
-                    Bound::Excluded(end) => order.compare_user(&[begin], end).is_lt(),
                     // One of them hides all that follow.
                     Bound::Unbounded => rng.u8(..8) == 0,
+                    end => !order.is_beyond(&[begin], end),
                 };
                 if !is_real {
                     continue;

@@ -44,26 +44,19 @@ impl ColumnFamily {
         version: &Version,
         (begin, end): (&[u8], &[u8]),
     ) -> Result<u64> {
-        let comparator = &version.comparator;
-        let ends_before = |key: &[u8]| match table.end() {
-            Bound::Included(last) => comparator.compare_user(last, key).is_lt(),
-            Bound::Excluded(end) => comparator.compare_user(end, key).is_le(),
-            Bound::Unbounded => false,
-        };
-        let first = table.smallest_user_key();
-        let begins_within = comparator.compare_user(first, begin).is_ge();
-        if ends_before(begin) || comparator.compare_user(first, end).is_ge() {
+        if !version.overlaps(table, Some(begin), Bound::Excluded(end)) {
             return Ok(0);
         }
         let size = match mutant!(values_not_in_approximate_sizes) {
             true => table.size(),
             false => table.logical_size(),
         };
-        if begins_within && ends_before(end) {
+        if version.lies_within(table, begin, end) {
             return Ok(size);
         }
         let files = &self.core.shared.files;
-        let reader = files.open.table(table.meta.identity(), comparator)?;
+        let identity = table.meta.identity();
+        let reader = files.open.table(identity, &version.comparator)?;
         Ok((size as f64 * reader.share_between(begin, end)) as u64)
     }
 

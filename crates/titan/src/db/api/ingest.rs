@@ -460,11 +460,7 @@ fn ranges(families: &[FamilyFiles]) -> Vec<IngestedRange> {
 /// Whether a memtable has a key of a range, or the deletion of a range that overlaps it.
 fn has_keys(memtable: &Arc<Memtable>, begin: &[u8], end: Bound<&[u8]>) -> bool {
     let order = memtable.comparator();
-    let is_within = |key: &[u8]| match end {
-        Bound::Included(last) => order.compare_user(key, last).is_le(),
-        Bound::Excluded(end) => order.compare_user(key, end).is_lt(),
-        Bound::Unbounded => true,
-    };
+    let is_within = |key: &[u8]| !order.is_beyond(key, end);
     let mut entries = memtable.iter();
     let found = entries.seek(&seek_key(begin, SequenceNumber::MAX));
     let has_point = found.is_ok() && entries.valid() && is_within(user_key(entries.key()));

@@ -48,18 +48,9 @@ impl ColumnFamily {
         self.check_usable()?;
         let super_version = self.family.super_version.load();
         let version = &super_version.version;
-        let comparator = &version.comparator;
-        let overlaps = |table: &TableFile| {
-            let is_before = begin.is_some_and(|begin| match table.end() {
-                Bound::Included(last) => comparator.compare_user(last, begin).is_lt(),
-                Bound::Excluded(end) => comparator.compare_user(end, begin).is_le(),
-                Bound::Unbounded => false,
-            });
-            let first = table.smallest_user_key();
-            let is_after = end.is_some_and(|end| comparator.compare_user(first, end).is_gt());
-            !is_before && !is_after
-        };
-        let tables = version.tables().filter(|(_, table)| overlaps(table));
+        let end = end.map_or(Bound::Unbounded, Bound::Included);
+        let tables = version.tables();
+        let tables = tables.filter(|(_, table)| version.overlaps(table, begin, end));
         let described = tables.map(|(level, table)| {
             let report = match table.is_own() {
                 true => table.facts().map(|facts| facts.collected.clone()),

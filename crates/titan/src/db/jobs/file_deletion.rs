@@ -7,7 +7,6 @@
 //! of another job.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use super::job::Job;
@@ -55,16 +54,7 @@ impl DeletableFiles<'_> {
         {
             return Picked::default();
         }
-        let order = &version.comparator;
-        let is_within = |table: &TableFile| {
-            let first = table.smallest_user_key();
-            order.compare_user(first, self.begin).is_ge()
-                && match table.end() {
-                    Bound::Included(last) => order.compare_user(last, self.end).is_lt(),
-                    Bound::Excluded(end) => order.compare_user(end, self.end).is_le(),
-                    Bound::Unbounded => false,
-                }
-        };
+        let is_within = |table: &TableFile| version.lies_within(table, self.begin, self.end);
         // Compactions keep the sequence numbers of entries.
         let is_older = |table: &TableFile| {
             table.meta.largest_seq <= self.before || mutant!(newer_files_deleted)

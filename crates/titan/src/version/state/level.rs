@@ -133,12 +133,7 @@ impl Piece {
         else {
             return false;
         };
-        let first = smallest.smallest_user_key();
-        let starts_after = match end {
-            Bound::Included(end) => comparator.compare_user(first, end).is_gt(),
-            Bound::Excluded(end) => comparator.compare_user(first, end).is_ge(),
-            Bound::Unbounded => false,
-        };
+        let starts_after = comparator.is_beyond(smallest.smallest_user_key(), end);
         // Whether the last key itself belongs to the table is not checked here.
         let last = last.largest_user_key();
         !starts_after && comparator.compare_user(last, begin).is_ge()

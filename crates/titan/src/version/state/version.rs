@@ -221,24 +221,19 @@ impl Version {
 
     /// Whether all keys of a file are smaller than `user_key`.
     pub(crate) fn ends_before(&self, file: &TableFile, user_key: &[u8]) -> bool {
-        match file.end() {
-            Bound::Included(last) => self.comparator.compare_user(last, user_key).is_lt(),
-            Bound::Excluded(end) => self.comparator.compare_user(end, user_key).is_le(),
-            Bound::Unbounded => false,
-        }
+        self.comparator.is_beyond(user_key, file.end())
+    }
+
+    /// Whether all keys of a file are from `begin` to before `end`.
+    pub(crate) fn lies_within(&self, file: &TableFile, begin: &[u8], end: &[u8]) -> bool {
+        let first = file.smallest_user_key();
+        self.comparator.compare_user(first, begin).is_ge() && self.ends_before(file, end)
     }
 
     fn starts_after(&self, file: &TableFile, end: Bound<&[u8]>) -> bool {
         let first = file.smallest_user_key();
         let missed = mutant!(first_key_of_a_table_overlooked);
-        match end {
-            Bound::Included(last) => {
-                let to_last = self.comparator.compare_user(first, last);
-                to_last.is_gt() || to_last.is_eq() && missed
-            }
-            Bound::Excluded(end) => self.comparator.compare_user(first, end).is_ge(),
-            Bound::Unbounded => false,
-        }
+        self.comparator.is_beyond(first, end) || missed && end == Bound::Included(first)
     }
 
     /// The blob files on disk, each with the logical files that are in it. Cost: O(logical files).

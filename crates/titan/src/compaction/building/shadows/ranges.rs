@@ -135,7 +135,7 @@ impl Covered {
         if bytes == 0 && hides == 0 {
             return Ok(());
         }
-        if holds(older, file, part) {
+        if older.version.lies_within(file, part.start, part.end) {
             self.bytes = self.bytes.saturating_add(bytes);
             self.hides = self.hides.saturating_add(hides);
             return Ok(());
@@ -150,18 +150,4 @@ impl Covered {
         self.hides = self.hides.saturating_add(hides as u64);
         Ok(())
     }
-}
-
-/// Whether a table lies in a range as a whole.
-fn holds(older: OlderTables<'_>, file: &TableFile, range: Range<'_>) -> bool {
-    let comparator = &older.version.comparator;
-    let starts_within = comparator
-        .compare_user(range.start, file.smallest_user_key())
-        .is_le();
-    let ends_within = match file.end() {
-        Bound::Included(last) => comparator.compare_user(last, range.end).is_lt(),
-        Bound::Excluded(end) => comparator.compare_user(end, range.end).is_le(),
-        Bound::Unbounded => false,
-    };
-    starts_within && ends_within
 }
