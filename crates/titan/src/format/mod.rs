@@ -20,6 +20,7 @@ pub(crate) mod file_name;
 pub(crate) mod internal_key;
 pub(crate) mod key_text;
 pub(crate) mod numbers;
+pub(crate) mod ordered_key;
 pub(crate) mod pointers;
 pub mod prefix;
 pub(crate) mod range_tombstone;

@@ -3,8 +3,12 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::format::internal_key::InternalKeyComparator;
+use crate::format::ordered_key::OrderedKey;
 
 /// A range of user keys; its begin is included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +68,7 @@ fn compare_ends(a: Bound<&Vec<u8>>, b: Bound<&Vec<u8>>, order: &InternalKeyCompa
 #[derive(Clone)]
 pub(super) struct Ranges {
     order: InternalKeyComparator,
-    by_begin: BTreeMap<Begin, Keys>,
+    by_begin: BTreeMap<OrderedKey, Keys>,
 }
 
 impl Ranges {
@@ -91,7 +95,7 @@ impl Ranges {
     }
 
     /// The begin of a range that overlaps this one.
-    fn overlapping(&self, begin: &[u8], end: Bound<&[u8]>) -> Option<Begin> {
+    fn overlapping(&self, begin: &[u8], end: Bound<&[u8]>) -> Option<OrderedKey> {
         let at = self.begin(begin);
         let before = self.by_begin.range(..=&at).next_back();
         let after = self.by_begin.range(&at..).next();
@@ -100,45 +104,16 @@ impl Ranges {
         found.map(|(begin, _)| begin.clone())
     }
 
-    fn begin(&self, key: &[u8]) -> Begin {
-        Begin {
-            key: key.to_vec(),
-            order: self.order.clone(),
+    fn begin(&self, key: &[u8]) -> OrderedKey {
+        OrderedKey {
+            key: Bytes::copy_from_slice(key),
+            order: Arc::clone(self.order.user()),
         }
     }
 }
 
-/// A user key, which knows its order.
-#[derive(Clone)]
-struct Begin {
-    key: Vec<u8>,
-    order: InternalKeyComparator,
-}
-
-impl Ord for Begin {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.order.compare_user(&self.key, &other.key)
-    }
-}
-
-impl PartialOrd for Begin {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Begin {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Begin {}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::format::{BytewiseComparator, Comparator, ReverseBytewiseComparator};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::format::Comparator;
+use crate::format::ordered_key::OrderedKey;
 use crate::shared_map::{Place, SharedMap};
 use crate::wide_columns::WideColumns;
 
@@ -15,33 +16,6 @@ pub(super) enum Pending {
     Value(Bytes),
     Entity(WideColumns),
     Deleted,
-}
-
-/// A key that knows its order.
-#[derive(Clone)]
-struct OrderedKey {
-    key: Bytes,
-    order: Arc<dyn Comparator>,
-}
-
-impl PartialEq for OrderedKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for OrderedKey {}
-
-impl PartialOrd for OrderedKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for OrderedKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.order.compare(&self.key, &other.key)
-    }
 }
 
 /// The last write of each key that has any, in the order of the family. A copy shares its common
