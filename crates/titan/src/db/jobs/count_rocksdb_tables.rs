@@ -95,8 +95,6 @@ impl Job for Count {
         &self.family
     }
 
-    fn announce(&self, _: &Listeners) {}
-
     fn run(self, shared: &Shared) -> (Result<Counted>, ColumnFamilyId) {
         let mut counted = NumberMap::new();
         let ended = shared.count_references(&self.family, &mut counted);

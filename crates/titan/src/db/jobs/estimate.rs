@@ -15,7 +15,6 @@ use crate::env::Threads;
 use crate::error::Result;
 use crate::memtable::{EstimateStart, Memtable};
 use crate::panics::contain;
-use crate::stats::Listeners;
 
 /// No estimate is due before a memtable could shadow enough for a flush if the values it shadows
 /// were so many times as large as the average.
@@ -52,8 +51,6 @@ impl Job for Estimate {
         &self.family
     }
 
-    fn announce(&self, _: &Listeners) {}
-
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
         shared.estimate(&self);
         shared.note_filled([(self.family.id, &*self.memtable)].into_iter());
@@ -61,8 +58,6 @@ impl Job for Estimate {
     }
 
     fn release((): (), _: &Result<()>, _: &mut State) {}
-
-    fn report((): &(), _: &Listeners) {}
 }
 
 pub(super) const ESTIMATES: JobSource = JobSource {

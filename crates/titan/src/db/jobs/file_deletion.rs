@@ -16,7 +16,6 @@ use crate::db::core::shared::Shared;
 use crate::db::core::state::State;
 use crate::error::Result;
 use crate::format::{BlobFileNumber, SequenceNumber, total};
-use crate::stats::Listeners;
 use crate::version::edit::{BlobFileGarbage, VersionEdit};
 use crate::version::{TableFile, Version, VersionSet};
 
@@ -158,8 +157,6 @@ impl Job for FileDeletion<'_> {
         &self.family
     }
 
-    fn announce(&self, _: &Listeners) {}
-
     fn run(self, shared: &Shared) -> (Result<DeletedFiles>, ()) {
         let prepare = |versions: &VersionSet| {
             let version = versions.current(self.family.id)?;
@@ -174,6 +171,4 @@ impl Job for FileDeletion<'_> {
     }
 
     fn release((): (), _: &Result<DeletedFiles>, _: &mut State) {}
-
-    fn report(_: &DeletedFiles, _: &Listeners) {}
 }

@@ -266,8 +266,6 @@ impl Job for Ingestion<'_> {
         &self.family
     }
 
-    fn announce(&self, _: &Listeners) {}
-
     fn run(mut self, shared: &Shared) -> (Result<Ending>, ()) {
         // ORDER: before the edits name the newest WAL file: a follower expects it then.
         if let Err(e) = shared.pipeline.sync_wal_names() {

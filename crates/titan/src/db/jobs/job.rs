@@ -33,8 +33,10 @@ pub(crate) trait Job: Sized {
     /// The family it works on.
     fn family(&self) -> &Arc<Family>;
 
-    /// Notifies listeners of the work that is about to begin.
-    fn announce(&self, listeners: &Listeners);
+    /// Notifies listeners of the work that is about to begin. A silent job does not.
+    fn announce(&self, listeners: &Listeners) {
+        let _ = listeners;
+    }
 
     /// Does the work and installs the result.
     fn run(self, shared: &Shared) -> (Result<Self::Done>, Self::Claim);
@@ -42,8 +44,10 @@ pub(crate) trait Job: Sized {
     /// Releases the claim, and notes the findings of the job in the state.
     fn release(claim: Self::Claim, outcome: &Result<Self::Done>, state: &mut State);
 
-    /// Notifies listeners of the work done.
-    fn report(done: &Self::Done, listeners: &Listeners);
+    /// Notifies listeners of the work done. A silent job does not.
+    fn report(done: &Self::Done, listeners: &Listeners) {
+        let _ = (done, listeners);
+    }
 }
 
 /// A job for a background thread, which the state counts as running.

@@ -13,7 +13,6 @@ use crate::db::core::state::{FamilyState, State};
 use crate::env::Threads;
 use crate::error::Result;
 use crate::memtable::Memtable;
-use crate::stats::Listeners;
 
 /// Seconds after which a switch is tried again while a commit is under way, which may be waiting.
 const RETRY: u64 = 1;
@@ -46,8 +45,6 @@ impl Job for Switch {
         &self.family
     }
 
-    fn announce(&self, _: &Listeners) {}
-
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
         self.memtable.request_flush();
         shared.note_filled([(self.family.id, &*self.memtable)].into_iter());
@@ -67,8 +64,6 @@ impl Job for Switch {
     }
 
     fn release((): (), _: &Result<()>, _: &mut State) {}
-
-    fn report((): &(), _: &Listeners) {}
 }
 
 pub(super) const SWITCHES: JobSource = JobSource {

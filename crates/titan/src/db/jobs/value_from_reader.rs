@@ -24,7 +24,7 @@ use crate::format::file_name::FileKind;
 use crate::format::internal_key::ValueType;
 use crate::format::{BlobFileNumber, SequenceNumber};
 use crate::memtable::Memtable;
-use crate::stats::{self, Listeners};
+use crate::stats;
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
 use crate::write::queue::Lead;
@@ -155,8 +155,6 @@ impl Job for NewValue<'_> {
         &self.family
     }
 
-    fn announce(&self, _: &Listeners) {}
-
     fn run(mut self, shared: &Shared) -> (Result<()>, ()) {
         // ORDER: before the edit names the newest WAL file: a follower expects it then.
         let synced = shared.pipeline.sync_wal_names();
@@ -207,6 +205,4 @@ impl Job for NewValue<'_> {
     }
 
     fn release((): (), _: &Result<()>, _: &mut State) {}
-
-    fn report((): &(), _: &Listeners) {}
 }

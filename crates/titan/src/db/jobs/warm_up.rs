@@ -23,7 +23,7 @@ use crate::format::file_name::FileKind;
 use crate::options::DataInMemory;
 use crate::panics::contain;
 use crate::sorting;
-use crate::stats::{self, Listeners};
+use crate::stats;
 use crate::vfs::{Access, ReadableFile};
 
 /// Bytes read at once. The kernel is told of the next piece before the last one is waited for.
@@ -100,8 +100,6 @@ impl Job for WarmUp {
         &self.family
     }
 
-    fn announce(&self, _: &Listeners) {}
-
     fn run(self, shared: &Shared) -> (Result<()>, ()) {
         // A file system of the application may panic; that concerns no data. In a look at versions
         // it stops writes.
@@ -110,8 +108,6 @@ impl Job for WarmUp {
     }
 
     fn release((): (), _: &Result<()>, _: &mut State) {}
-
-    fn report((): &(), _: &Listeners) {}
 }
 
 impl Shared {
