@@ -38,7 +38,12 @@ const MOST_REWRITTEN: u64 = 16;
 /// Whether so many tombstones are many, by their number or by the bytes that they free. Cost:
 /// O(levels).
 pub(crate) fn are_many(version: &Version, tombstones: u64) -> bool {
-    tombstones >= MANY_TOMBSTONES || tombstones >= that_free(version, MUCH)
+    tombstones >= many(version)
+}
+
+/// The number from which on tombstones are many. Cost: O(levels).
+fn many(version: &Version) -> u64 {
+    that_free(version, MUCH).min(MANY_TOMBSTONES)
 }
 
 /// The number of tombstones in a memtable that free so much of a version that an idle database
@@ -64,6 +69,8 @@ pub(crate) struct Droppable<'a> {
     /// The level that compactions of level 0 write to.
     base_level: usize,
     circumstances: Circumstances,
+    /// The number from which on tombstones of the version are many.
+    many: u64,
     /// The first and the last key of each long dead range.
     met: Vec<(Vec<u8>, Vec<u8>)>,
 }
@@ -84,6 +91,7 @@ impl<'a> Droppable<'a> {
             version,
             base_level,
             circumstances,
+            many: many(version),
             met,
         }
     }
@@ -122,7 +130,7 @@ impl<'a> Droppable<'a> {
             _ => 0,
         };
         let droppable = self.version.sums(level).droppable;
-        let is_some = are_many(self.version, droppable) || !self.met.is_empty();
+        let is_some = droppable >= self.many || !self.met.is_empty();
         let tables = self.version.level(level).iter().filter(move |_| is_some);
         tables.filter(move |table| {
             let droppable = match mutant!(shadowed_versions_stay) {
@@ -175,6 +183,6 @@ impl<'a> Droppable<'a> {
             true => table.entries(),
             false => total(below.map(|level| entries(overlapping(level)))),
         };
-        are_many(self.version, droppable) && rewritten <= droppable.saturating_mul(MOST_REWRITTEN)
+        droppable >= self.many && rewritten <= droppable.saturating_mul(MOST_REWRITTEN)
     }
 }
