@@ -256,13 +256,13 @@ impl CommitPipeline {
     /// Gives the operations of the group their sequence numbers. Returns the first and the last;
     /// the last is one less than the first if there are none.
     fn number(&self, group: &mut Group) -> Result<(SequenceNumber, SequenceNumber)> {
-        let first = self.counters.last_sequence().plus(1);
+        let counts = group.batches.iter().map(|batch| u64::from(batch.count()));
+        let (first, last) = self.counters.next_sequences(counts.sum())?;
         let mut next = first;
         for batch in &mut group.batches {
             batch.set_sequence(next);
             next = next.plus(u64::from(batch.count()));
         }
-        let last = SequenceNumber(next.0 - 1);
         invariant!(
             group
                 .batches
@@ -270,12 +270,7 @@ impl CommitPipeline {
                 .all(|pair| pair[0].sequence() <= pair[1].sequence()),
             "batches of a group are numbered out of order"
         );
-        match last > SequenceNumber::MAX {
-            true => Err(Error::unsupported(
-                "the database has used up its sequence numbers",
-            )),
-            false => Ok((first, last)),
-        }
+        Ok((first, last))
     }
 
     /// Appends the group to the WAL as one record, and syncs it if asked to.

@@ -21,9 +21,9 @@ use super::handle::Db;
 use crate::commit_hook::BypassedRange;
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
-use crate::db::jobs::ingestion::{FamilyFiles, Ingestion, NewTable, UnlistedFiles, needs_number};
+use crate::db::jobs::bypass::{UnlistedFiles, key_after};
+use crate::db::jobs::ingestion::{FamilyFiles, Ingestion, NewTable, needs_number};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::check_may_wait_for_jobs;
 use crate::format::file_name::FileKind;
 use crate::format::internal_key::{seek_key, user_key};
 use crate::format::{ColumnFamilyId, SequenceNumber};
@@ -33,7 +33,6 @@ use crate::iterator::InternalIterator;
 use crate::memtable::Memtable;
 use crate::stats::notify;
 use crate::vfs::{Vfs, copy};
-use crate::write::pipeline::CommitEnv;
 use crate::write::queue::Lead;
 
 impl ColumnFamily {
@@ -151,9 +150,8 @@ impl Shared {
         gate!("ingestion: files brought");
         self.alone_between_checkpoints(|lead| {
             let first_sequence = self.prepare_for_files(lead, &families, age, options)?;
-            // ORDER: until the files are published. A compaction that takes them before must keep
-            // the entries that a reader of the moment before them sees.
-            let _before = self.snapshot_before_value();
+            // ORDER: until the files are published.
+            let _before = self.snapshot_before_bypass();
             let ranges = ranges(&families);
             let ingestion = Ingestion {
                 family: Arc::clone(first),
@@ -183,13 +181,7 @@ impl Shared {
 
     /// Fails before anything is read, if nothing could be ingested.
     fn check_may_ingest(&self, wanted: &[(Arc<Family>, Vec<PathBuf>)]) -> Result<()> {
-        self.check_writable()?;
-        for (family, _) in wanted {
-            family.check_exists()?;
-        }
-        self.pipeline.check_may_wait()?;
-        check_may_wait_for_jobs()?;
-        self.opening.env.check_not_in_a_job()?;
+        self.check_may_bypass(wanted.iter().map(|(family, _)| &**family))?;
         if let Some(owner) = self.pipeline.hook().and_then(|hook| hook.refuses_files()) {
             let text = format!("the database has {owner}: files made elsewhere would damage it");
             return Err(Error::invalid_argument(text));
@@ -346,35 +338,18 @@ impl Shared {
         files: u64,
         options: &IngestOptions,
     ) -> Result<SequenceNumber> {
-        self.check_writable()?;
-        for files in families {
-            files.family.check_exists()?;
-        }
-        self.check_memtables(families, options)?;
-        let has_snapshots = self.pins.snapshots.len() > 0;
-        if has_snapshots && !options.allow_global_seqno {
-            let name = families.first().map_or("", |files| &files.family.name);
-            return Err(needs_number(name));
-        }
-        let ids: Vec<ColumnFamilyId> = families.iter().map(|files| files.family.id).collect();
-        // ORDER: before the edits: after a crash no write is there without those before it (WAL-1).
-        if !mutant!(files_durable_before_earlier_writes) {
-            self.sync_wal(lead)?;
-        }
-        // ORDER: before the tables get their sequence numbers. Older entries must not be in
-        // memtables, which readers search first. The edits name the WAL file that begins here.
-        if !mutant!(ingested_below_memtables) {
-            let memtables = self.seal_to_flush(lead, &ids)?;
-            self.wait_for_flushes(&memtables)?;
-        }
-        let before = u64::from(!mutant!(ingested_sequence_off_by_one));
-        let first = self.counters.last_sequence().plus(before);
-        match first.plus(files) > SequenceNumber::MAX {
-            true => Err(Error::unsupported(
-                "the database has used up its sequence numbers",
-            )),
-            false => Ok(first),
-        }
+        let may_be_ingested = || {
+            self.check_memtables(families, options)?;
+            let has_snapshots = self.pins.snapshots.len() > 0;
+            match has_snapshots && !options.allow_global_seqno {
+                true => Err(needs_number(
+                    families.first().map_or("", |files| &files.family.name),
+                )),
+                false => Ok(()),
+            }
+        };
+        let all: Vec<&Family> = families.iter().map(|files| &*files.family).collect();
+        self.prepare_bypass(lead, &all, files, may_be_ingested)
     }
 
     /// Shows installed files to the commit hook and to readers.
@@ -386,25 +361,16 @@ impl Shared {
         files: u64,
     ) {
         let last = SequenceNumber(first.0 + files - 1);
-        for range in ranges {
+        let told = ranges.iter().map(|range| {
             range.family.dead.write_unnamed(last);
-            if let Some(hook) = self.pipeline.hook()
-                && !mutant!(hook_misses_an_ingestion)
-            {
-                let bypassed = BypassedRange {
-                    column_family: range.family.id,
-                    begin: Some(&range.begin),
-                    end: range.end.as_deref(),
-                };
-                // ORDER: before readers see the files, as for a batch.
-                hook.on_bypass(lead, &bypassed, first.plus(range.age));
-            }
-        }
-        self.counters.publish_sequence(last);
-        gate!("ingestion: published");
-        self.signals.wrote();
-        let clock = &self.files.env.clock;
-        self.opening.write_times.note(last, || clock.latest());
+            let bypassed = BypassedRange {
+                column_family: range.family.id,
+                begin: Some(&range.begin),
+                end: range.end.as_deref(),
+            };
+            (bypassed, first.plus(range.age))
+        });
+        self.publish_bypass(lead, &told.collect::<Vec<_>>(), last);
     }
 }
 
@@ -443,11 +409,7 @@ fn ranges(families: &[FamilyFiles]) -> Vec<IngestedRange> {
             begin: table.file.begin().to_vec(),
             end: match table.file.end() {
                 Bound::Excluded(end) => Some(end.to_vec()),
-                // In another order, the key after this one is not known.
-                Bound::Included(last) => family
-                    .comparator
-                    .is_bytewise()
-                    .then(|| [last, &[0]].concat()),
+                Bound::Included(last) => key_after(&family, last),
                 Bound::Unbounded => None,
             },
             age: table.age,

@@ -25,11 +25,10 @@ use crate::blob::ValueFile;
 use crate::commit_hook::BypassedRange;
 use crate::db::core::family::Family;
 use crate::db::core::shared::Shared;
-use crate::db::jobs::value_from_reader::{NewValue, UnlistedBlobFile};
+use crate::db::jobs::bypass::{UnlistedFiles, key_after};
+use crate::db::jobs::value_from_reader::NewValue;
 use crate::error::{Error, Result};
-use crate::filter::check_may_wait_for_jobs;
 use crate::format::SequenceNumber;
-use crate::read::Snapshot;
 use crate::stats::{self, HistogramKind};
 use crate::write::WriteOptions;
 use crate::write::pipeline::CommitEnv;
@@ -109,11 +108,11 @@ impl ColumnFamily {
             self.put_with(key, &piece, options)?;
             return Ok(piece.len() as u64);
         }
-        let file = UnlistedBlobFile::new(shared);
+        let mut unlisted = UnlistedFiles::new(shared);
+        let number = unlisted.new_blob_file();
         let mut writer = shared.step_of_value(family, || {
             let env = &shared.files.env;
-            let (vfs, dir, number) = (&*env.vfs, &env.dir, file.number());
-            ValueFile::create(vfs, dir, number, family.id, key, env.direct_io)
+            ValueFile::create(&*env.vfs, &env.dir, number, family.id, key, env.direct_io)
         })?;
         let mut looked_at = None;
         loop {
@@ -135,16 +134,15 @@ impl ColumnFamily {
         gate!("value: to be installed");
         shared.alone_between_checkpoints(|lead| {
             let sequence = shared.prepare_for_value(lead, family, key, options)?;
-            // ORDER: until the value is published. A compaction that takes the table before must
-            // keep the entries that a reader of the moment before the value sees.
-            let _before = shared.snapshot_before_value();
+            // ORDER: until the value is published.
+            let _before = shared.snapshot_before_bypass();
             let value = NewValue {
                 family: family.clone(),
                 key,
                 sequence,
                 index,
                 summary,
-                file,
+                unlisted,
             };
             shared.install_value(lead, value)?;
             shared.publish_value(lead, family, key, sequence, index.size);
@@ -157,12 +155,8 @@ impl ColumnFamily {
 impl Shared {
     /// Fails before anything is read, if the value could not be put.
     fn check_may_put_value(&self, family: &Family, options: &WriteOptions) -> Result<()> {
-        self.check_writable()?;
-        family.check_exists()?;
+        self.check_may_bypass([family])?;
         options.validate()?;
-        self.pipeline.check_may_wait()?;
-        check_may_wait_for_jobs()?;
-        self.opening.env.check_not_in_a_job()?;
         if options.no_slowdown {
             self.check_not_stalled()?;
         }
@@ -185,36 +179,12 @@ impl Shared {
         key: &[u8],
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        self.check_writable()?;
-        family.check_exists()?;
-        let mut batch = WriteBatch::new();
-        batch.put(family.id, key, b"")?;
-        self.admit(lead, &Group::alone(batch, *options))?;
-        // ORDER: before the edit: after a crash no write is there without those before it (WAL-1).
-        if !mutant!(value_durable_before_earlier_writes) {
-            self.sync_wal(lead)?;
-        }
-        // ORDER: before the table gets its sequence number. Older entries must not be in memtables,
-        // which readers search first. The edit names the WAL file that begins here.
-        if !mutant!(value_below_older_memtables) {
-            let memtables = self.seal_to_flush(lead, &[family.id])?;
-            self.wait_for_flushes(&memtables)?;
-        }
-        let sequence = self.counters.last_sequence().plus(1);
-        match sequence > SequenceNumber::MAX {
-            true => Err(Error::unsupported(
-                "the database has used up its sequence numbers",
-            )),
-            false => Ok(sequence),
-        }
-    }
-
-    /// A snapshot without the value, unless a planted bug forgets it.
-    pub(super) fn snapshot_before_value(&self) -> Option<Snapshot> {
-        let now = self.opening.clock.monotonic();
-        let sequence = || self.counters.last_sequence();
-        (!mutant!(value_installed_without_a_snapshot))
-            .then(|| self.pins.snapshots.take(now, sequence))
+        let may_be_put = || {
+            let mut batch = WriteBatch::new();
+            batch.put(family.id, key, b"")?;
+            self.admit(lead, &Group::alone(batch, *options))
+        };
+        self.prepare_bypass(lead, &[family], 1, may_be_put)
     }
 
     /// Shows an installed value to the commit hook and to readers.
@@ -227,24 +197,13 @@ impl Shared {
         size: u64,
     ) {
         family.dead.write(sequence, || iter::once(key));
-        if let Some(hook) = self.pipeline.hook()
-            && !mutant!(hook_misses_a_value)
-        {
-            let next = [key, &[0]].concat();
-            let range = BypassedRange {
-                column_family: family.id,
-                begin: Some(key),
-                // In another order, the key after this one is not known.
-                end: family.comparator.is_bytewise().then_some(&*next),
-            };
-            // ORDER: before readers see the value, as for a batch.
-            hook.on_bypass(lead, &range, sequence);
-        }
-        self.counters.publish_sequence(sequence);
-        gate!("value: published");
-        self.signals.wrote();
-        let clock = &self.files.env.clock;
-        self.opening.write_times.note(sequence, || clock.latest());
+        let next = key_after(family, key);
+        let range = BypassedRange {
+            column_family: family.id,
+            begin: Some(key),
+            end: next.as_deref(),
+        };
+        self.publish_bypass(lead, &[(range, sequence)], sequence);
         let (statistics, bytes) = (&self.opening.statistics, key.len() as u64 + size);
         stats::add(&statistics.keys_written, 1);
         stats::add(&statistics.user_bytes_written, bytes);

@@ -8,13 +8,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::bypass::{UnlistedFiles, replace_empty_memtable};
 use super::job::Job;
 use crate::db::core::family::{Family, dropped};
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
-use crate::db::core::state::State;
+use crate::db::core::state::{FamilyState, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::file_name::FileKind;
 use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
 use crate::ingest::IngestOptions;
 use crate::ingest::external_file::ExternalFile;
@@ -23,43 +23,6 @@ use crate::stats::{IngestionEvent, Listeners, notify};
 use crate::version::VersionSet;
 use crate::version::edit::VersionEdit;
 use crate::write::queue::Lead;
-
-/// Files in the directory that no version names yet. They are deleted if this is dropped before one
-/// may; if the database has been closed, by the next opening.
-pub(crate) struct UnlistedFiles<'a> {
-    shared: &'a Shared,
-    files: Vec<FileKind>,
-    may_be_listed: bool,
-}
-
-impl<'a> UnlistedFiles<'a> {
-    pub(crate) fn new(shared: &'a Shared) -> Self {
-        UnlistedFiles {
-            shared,
-            files: Vec::new(),
-            may_be_listed: false,
-        }
-    }
-
-    /// The name of a table that is yet to be created.
-    pub(crate) fn new_table(&mut self) -> FileNumber {
-        let number = self.shared.counters.new_file_number();
-        self.files.push(FileKind::Table(number));
-        number
-    }
-}
-
-impl Drop for UnlistedFiles<'_> {
-    fn drop(&mut self) {
-        if self.may_be_listed || mutant!(file_of_a_failed_ingestion_stays) {
-            return;
-        }
-        for file in &self.files {
-            self.shared.files.obsolete.push(*file);
-        }
-        self.shared.purge();
-    }
-}
 
 /// A table that has been brought into the directory.
 pub(crate) struct NewTable {
@@ -100,7 +63,8 @@ impl Ingestion<'_> {
             let Some(version) = versions.current(family.id) else {
                 return Err(dropped(&family.name));
             };
-            let mut edit = self.edit_without_files(shared, files);
+            let sequences = files.tables.iter().map(|table| self.first.plus(table.age));
+            let mut edit = shared.edit_of_bypass(family, sequences);
             let mut event = IngestionEvent {
                 column_family: family.id,
                 tables: Vec::new(),
@@ -123,30 +87,6 @@ impl Ingestion<'_> {
             edits.events.push(event);
         }
         Ok(edits)
-    }
-
-    /// The edit of a family, without its files.
-    fn edit_without_files(&self, shared: &Shared, files: &FamilyFiles) -> VersionEdit {
-        let state = shared.state.lock();
-        let family = state.families.get(&files.family.id);
-        let log_number = family.map(|family| family.memtable_log);
-        let sequences = files.tables.iter().map(|table| self.first.plus(table.age));
-        let tells_followers = !mutant!(ingestion_unseen_by_followers);
-        VersionEdit {
-            column_family: files.family.id,
-            // Another one with each ingestion. The WAL does not have the entries, so a follower
-            // that has the state before must not take a later write from there.
-            log_number: log_number.filter(|_| tells_followers),
-            // Or the operations before the first file that is read would be unknown.
-            min_log_number_to_keep: tells_followers.then(|| state.oldest_log_needed(None)),
-            // Other families may need the file before, and this one goes on after the numbers.
-            unlogged: log_number
-                .into_iter()
-                .flat_map(|log| sequences.clone().map(move |sequence| (sequence, log)))
-                .filter(|_| !mutant!(ingested_numbers_missing_in_the_log))
-                .collect(),
-            ..VersionEdit::default()
-        }
     }
 
     fn check_place(&self, family: &Family, overlaps: bool, is_last: bool) -> Result<()> {
@@ -267,14 +207,12 @@ impl Job for Ingestion<'_> {
     }
 
     fn run(mut self, shared: &Shared) -> (Result<Ending>, ()) {
-        // ORDER: before the edits name the newest WAL file: a follower expects it then.
-        if let Err(e) = shared.pipeline.sync_wal_names() {
-            return (Err(shared.wal_not_synced(e)), ());
+        if let Err(e) = shared.sync_wal_of_bypass() {
+            return (Err(e), ());
         }
         let ids = self.families.iter().map(|files| files.family.id);
         let _no_picks = NoPicks::begin(shared, ids.collect());
-        // From now on the version set decides whether they stay.
-        self.unlisted.may_be_listed = true;
+        let tables = self.unlisted.hand_over();
         let mut refused = None;
         let prepare = |versions: &VersionSet| match self.edits(shared, versions) {
             Ok(Edits { edits, events }) => Some((edits, events)),
@@ -285,17 +223,8 @@ impl Job for Ingestion<'_> {
         };
         gate!("ingestion: to be installed");
         let families: Vec<&Family> = self.families.iter().map(|f| &*f.family).collect();
-        let installed = shared.install(&families, &self.unlisted.files, prepare, |family, _| {
-            invariant!(
-                family.immutables.is_empty() && family.memtable.is_empty(),
-                "files of family {} are put into the tree below memtables",
-                family.family.id
-            );
-            // Readers that have the version before must not see later writes, without the files.
-            if family.memtable.is_empty() && !mutant!(ingestion_beside_the_old_memtable) {
-                family.memtable = family.fresh_memtable();
-            }
-        });
+        let replace = |family: &mut FamilyState, _: &mut _| replace_empty_memtable(family);
+        let installed = shared.install(&families, &tables, prepare, replace);
         gate!("ingestion: installed");
         let ending = |events: Option<Vec<IngestionEvent>>| match (events, refused) {
             (_, Some(e)) => Ending::Refused(e),

@@ -12,6 +12,7 @@
 //! | [`warm_up`] | reading files into the kernel's page cache after an opening, as far as they fit |
 //! | [`estimate`] | estimating the data that memtables shadow |
 //! | [`switches`] | switching memtables whose entries a compaction filter is to see, or whose memory is to be freed |
+//! | [`bypass`] | the steps of writes that bypass the WAL, which are the next two |
 //! | [`value_from_reader`] | putting a pointer to a value that a user has written into a table |
 //! | [`ingestion`] | putting files made elsewhere into the tree |
 //! | [`file_deletion`] | dropping whole tables |
@@ -21,6 +22,7 @@
 //! for them. Assumes: reads are right without the work of any job.
 
 pub(super) mod background;
+pub(super) mod bypass;
 pub(super) mod collect;
 pub(super) mod collection_rate;
 pub(super) mod compact;

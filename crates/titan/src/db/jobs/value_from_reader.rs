@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use super::bypass::{UnlistedFiles, replace_empty_memtable};
 use super::job::Job;
 use super::survivors::{FlushFilter, write_memtables};
 use crate::blob::BlobFileSummary;
@@ -15,55 +16,20 @@ use crate::compaction::building::shadows::OlderTables;
 use crate::db::core::family::Family;
 use crate::db::core::running_jobs::RunningJob;
 use crate::db::core::shared::Shared;
-use crate::db::core::state::State;
+use crate::db::core::state::{FamilyState, State};
 use crate::db::core::write_times::rounded_up;
 use crate::error::Result;
 use crate::filter::FilterReason;
+use crate::format::SequenceNumber;
 use crate::format::blob_index::BlobIndex;
-use crate::format::file_name::FileKind;
 use crate::format::internal_key::ValueType;
-use crate::format::{BlobFileNumber, SequenceNumber};
 use crate::memtable::Memtable;
 use crate::stats;
 use crate::version::VersionSet;
-use crate::version::edit::VersionEdit;
 use crate::write::queue::Lead;
 
 /// Bytes of the memtable of one pointer.
 const MEMTABLE: u64 = 64 << 10;
-
-/// A blob file that no version names yet. It is deleted if this is dropped before one may; if the
-/// database has been closed, by the next opening.
-pub(crate) struct UnlistedBlobFile<'a> {
-    shared: &'a Shared,
-    number: BlobFileNumber,
-    may_be_listed: bool,
-}
-
-impl<'a> UnlistedBlobFile<'a> {
-    /// The name of a file that is yet to be created.
-    pub(crate) fn new(shared: &'a Shared) -> Self {
-        UnlistedBlobFile {
-            shared,
-            number: BlobFileNumber(shared.counters.new_file_number().0),
-            may_be_listed: false,
-        }
-    }
-
-    pub(crate) fn number(&self) -> BlobFileNumber {
-        self.number
-    }
-}
-
-impl Drop for UnlistedBlobFile<'_> {
-    fn drop(&mut self) {
-        if self.may_be_listed || mutant!(file_of_a_failed_reader_stays) {
-            return;
-        }
-        self.shared.files.obsolete.push(FileKind::Blob(self.number));
-        self.shared.purge();
-    }
-}
 
 /// A value in a blob file of its own, and the key that gets it.
 pub(crate) struct NewValue<'a> {
@@ -72,7 +38,7 @@ pub(crate) struct NewValue<'a> {
     pub(crate) sequence: SequenceNumber,
     pub(crate) index: BlobIndex,
     pub(crate) summary: BlobFileSummary,
-    pub(crate) file: UnlistedBlobFile<'a>,
+    pub(crate) unlisted: UnlistedFiles<'a>,
 }
 
 impl Shared {
@@ -156,50 +122,20 @@ impl Job for NewValue<'_> {
     }
 
     fn run(mut self, shared: &Shared) -> (Result<()>, ()) {
-        // ORDER: before the edit names the newest WAL file: a follower expects it then.
-        let synced = shared.pipeline.sync_wal_names();
-        let synced = synced.map_err(|e| shared.wal_not_synced(e));
+        let synced = shared.sync_wal_of_bypass();
         let output = match synced.and_then(|()| shared.write_pointer(&self)) {
             Ok(output) => output,
             Err(e) => return (Err(e), ()),
         };
         gate!("value: table written");
         let files = output.files();
-        let needed = |state: &State| {
-            let family = state.families.get(&self.family.id)?;
-            Some((family.memtable_log, state.oldest_log_needed(None)))
-        };
-        let (log_number, oldest_log) = needed(&shared.state.lock()).unzip();
-        let tells_followers = !mutant!(value_unseen_by_followers);
-        let mut edit = VersionEdit {
-            column_family: self.family.id,
-            // Another one with each value. The WAL does not have the value, so a follower that has
-            // the state before must not take a later write from there.
-            log_number: log_number.filter(|_| tells_followers),
-            // Or the operations before the first file that is read would be unknown.
-            min_log_number_to_keep: oldest_log.filter(|_| tells_followers),
-            // Other families may need the file before, and this one goes on after the number.
-            unlogged: log_number
-                .map(|log| (self.sequence, log))
-                .into_iter()
-                .collect(),
-            ..VersionEdit::default()
-        };
+        let mut edit = shared.edit_of_bypass(&self.family, [self.sequence]);
         output.add_to(&mut edit, 0, shared.files.env.unix_seconds());
-        // From now on the version set decides whether it stays.
-        self.file.may_be_listed = true;
+        // Its blob file is one of `files`.
+        self.unlisted.hand_over();
         let prepare = |_: &VersionSet| Some((vec![edit], ()));
-        let installed = shared.install(&[&self.family], &files, prepare, |family, ()| {
-            invariant!(
-                family.immutables.is_empty() && family.memtable.is_empty(),
-                "a value of family {} is put into a table below memtables",
-                family.family.id
-            );
-            // Readers that have the version before must not see later writes, without the value.
-            if !mutant!(value_beside_the_old_memtable) {
-                family.memtable = family.fresh_memtable();
-            }
-        });
+        let replace = |family: &mut FamilyState, (): &mut ()| replace_empty_memtable(family);
+        let installed = shared.install(&[&self.family], &files, prepare, replace);
         gate!("value: installed");
         (installed.map(drop), ())
     }

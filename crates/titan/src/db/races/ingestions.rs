@@ -43,14 +43,14 @@ fn the_file_is_visible_from_its_publication_on_and_snapshots_before_it_stay() {
         ("ingestion: files brought", false),
         ("ingestion: to be installed", false),
         ("ingestion: installed", true),
-        ("ingestion: published", true),
+        ("bypass: published", true),
     ] {
         race(move |gates| {
             let store = store(gates);
             let stop = gates.stop_at(gate);
             let ingesting = store.spawn("ingest", ingest);
             stop.reached();
-            let expected = match gate == "ingestion: published" {
+            let expected = match gate == "bypass: published" {
                 true => with_file(abc("1")),
                 false => abc("1"),
             };

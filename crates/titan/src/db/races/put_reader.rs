@@ -40,14 +40,14 @@ fn the_value_is_visible_from_its_publication_on_and_snapshots_before_it_stay() {
         ("value: to be installed", false),
         ("value: table written", false),
         ("value: installed", true),
-        ("value: published", true),
+        ("bypass: published", true),
     ] {
         race(move |gates| {
             let store = store(gates);
             let stop = gates.stop_at(gate);
             let putting = store.spawn("put", put);
             stop.reached();
-            let is_visible = gate == "value: published";
+            let is_visible = gate == "bypass: published";
             let expected = match is_visible {
                 true => with_long(abc("1")),
                 false => abc("1"),

@@ -71,6 +71,22 @@ impl Counters {
         SequenceNumber(self.last_sequence.load(Ordering::Acquire))
     }
 
+    /// The first and the last of the next sequence numbers, which are not taken. The last of none
+    /// is one less than the first.
+    ///
+    /// # Errors
+    /// `Unsupported` if there are no more.
+    pub(crate) fn next_sequences(&self, count: u64) -> Result<(SequenceNumber, SequenceNumber)> {
+        let last = self.last_sequence();
+        let next = (last.plus(1), last.plus(count));
+        match next.1 > SequenceNumber::MAX {
+            true => Err(Error::unsupported(
+                "the database has used up its sequence numbers",
+            )),
+            false => Ok(next),
+        }
+    }
+
     /// Publishes all writes up to `sequence` to readers.
     pub fn publish_sequence(&self, sequence: SequenceNumber) {
         self.last_sequence.fetch_max(sequence.0, Ordering::Release);
