@@ -17,6 +17,7 @@ mod checkpoint;
 mod compactions;
 mod concurrency;
 mod crash_recovery;
+mod crash_states;
 mod determinism;
 mod directory;
 mod entities;

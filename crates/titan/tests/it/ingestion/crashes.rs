@@ -1,17 +1,13 @@
 //! Crashes of the machine and of the process at each operation of an ingestion.
 
-use std::collections::BTreeMap;
-
 use titan::{Db, FileTransfer, IngestOptions, WriteBatch, WriteOptions};
 use titan_testkit::sim::{Loss, SimVfs};
-use titan_tools::check;
 
 use super::{Change, MADE, family, made, manually, put, rows};
-use crate::support::{DIR, files, value};
+use crate::crash_states::{History, State};
+use crate::support::{DIR, value};
 
-type State = BTreeMap<String, Vec<u8>>;
-
-fn state(db: &Db) -> State {
+fn state(db: &Db) -> State<Vec<u8>> {
     let families = db.column_families();
     let of_family = |family: &titan::ColumnFamily| {
         let name = family.name().to_owned();
@@ -104,75 +100,22 @@ fn crashes(settings: &IngestOptions, wal_dir: Option<&str>) {
     };
     write(0);
     db.sync_wal().unwrap();
-    let from = vfs.journal().len();
-    let mut states = vec![state(&db)];
-    let mut done = |step: &dyn Fn()| {
-        step();
-        states.push(state(&db));
-        vfs.mark(states.len() as u64 - 1);
-    };
-    done(&|| write(1));
-    done(&|| ingest(101));
-    done(&|| write(2));
-    done(&|| ingest(102));
+    let mut history = History::begin(&vfs, &db, state);
+    history.unsynced(|| write(1));
+    history.durable(|| ingest(101));
+    history.unsynced(|| write(2));
+    history.durable(|| ingest(102));
     // In a family that gets no file. The memtables of the others are empty.
-    done(&|| third.put("t", "unsynced").unwrap());
-    done(&|| ingest(103));
-    done(&|| write(3));
-    // From the acknowledgement of an ingestion on, it and all before it are durable.
-    let durable = |acknowledged: u64| match acknowledged {
-        0 | 1 => 0,
-        2 | 3 => 2,
-        4 | 5 => 4,
-        _ => 6,
-    };
-    let journal = vfs.journal();
-    let mut found_states = vec![0; states.len()];
-    for point in journal.crash_points().filter(|point| point.index() >= from) {
-        let acknowledged = point.acknowledged();
-        let losses = [
-            Loss::None,
-            Loss::Random(7),
-            Loss::Random(point.index() as u64),
-        ];
-        for (loss, is_process) in losses.iter().map(|l| (l, matches!(l, Loss::None))) {
-            let image = point.crash(loss);
-            let options = with_logs(&image);
-            let db = Db::open(DIR, &options).unwrap();
-            let found = state(&db);
-            let at = states.iter().rposition(|state| *state == found);
-            let what = format!("{settings:?}, {} of {acknowledged}", point.index());
-            let at = at.unwrap_or_else(|| panic!("{what}: {:?}", found.keys()));
-            found_states[at] += 1;
-            let least = match is_process {
-                true => acknowledged as usize,
-                false => durable(acknowledged),
-            };
-            assert!(at >= least && at as u64 <= acknowledged + 1, "{what}: {at}");
-            // No file is left that nothing names.
-            let count = |of: fn(&titan::FamilyMetrics) -> usize| {
-                db.metrics().families.iter().map(of).sum::<usize>()
-            };
-            let tables = count(|f| f.levels.iter().map(|level| level.files).sum());
-            assert_eq!(files(&image, DIR, ".sst").len(), tables, "{what}");
-            let blobs = count(|f| f.blob_files);
-            assert_eq!(files(&image, DIR, ".blob").len(), blobs, "{what}");
-            // It goes on, and numbers are not used twice.
-            db.put("a", "after").unwrap();
-            let file = made(&options, "3.sst", &[put("d", "after")]);
-            db.ingest(&[file], settings).unwrap();
-            db.close().unwrap();
-            let report = check(DIR.as_ref(), &options, &mut |_| {}).unwrap();
-            assert!(report.problems.is_empty(), "{what}: {report:?}");
-            let db = Db::open(DIR, &options).unwrap();
-            let mut expected = found;
-            expected.insert("default a".to_owned(), b"after".to_vec());
-            expected.insert("default d".to_owned(), b"after".to_vec());
-            assert!(state(&db) == expected, "{what}");
-        }
-    }
-    assert!(
-        found_states.iter().all(|times| *times > 0),
-        "{settings:?}: {found_states:?}"
-    );
+    history.unsynced(|| third.put("t", "unsynced").unwrap());
+    history.durable(|| ingest(103));
+    history.unsynced(|| write(3));
+    // Numbers are not used twice afterwards.
+    history.crash_everywhere(&format!("{settings:?}"), with_logs, |db, options| {
+        db.put("a", "after").unwrap();
+        let file = made(options, "3.sst", &[put("d", "after")]);
+        db.ingest(&[file], settings).unwrap();
+        ["default a", "default d"]
+            .map(|key| (key.to_owned(), b"after".to_vec()))
+            .into()
+    });
 }

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use titan::merge::builtin::by_name;
 use titan::vfs::Vfs;
 use titan::{Db, ErrorKind, IngestOptions, Options, ReadOptions, SstFileInfo};
-use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
+use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 use titan_tools::check;
 
 use super::{levels, manually, rows};
+use crate::crash_states::after_each_crash;
 use crate::support::{DIR, key, value};
 
 const OUT: &str = "/out";
@@ -186,23 +187,18 @@ fn a_crash_leaves_the_whole_directory_or_none() {
     let tables = db.export(OUT, None, None).unwrap();
     vfs.mark(1u64);
     let expected = rows(&db);
-    let journal = vfs.journal();
     let (mut whole, mut none) = (0, 0);
-    for point in journal.crash_points().filter(|point| point.index() >= from) {
-        let is_acknowledged = point.acknowledged() == 1;
-        for loss in [Loss::None, Loss::Random(point.index() as u64)] {
-            let image = point.crash(&loss);
-            let there = image.list("/").unwrap().contains(&"out".to_owned());
-            if !there {
-                assert!(!is_acknowledged);
-                none += 1;
-                continue;
-            }
-            let other = Db::open("/other", &settings(&image)).unwrap();
-            ingest(&other, &tables);
-            assert!(rows(&other) == expected, "{}", point.index());
-            whole += 1;
+    after_each_crash(&vfs, from, |crash| {
+        let there = crash.image.list("/").unwrap().contains(&"out".to_owned());
+        if !there {
+            assert!(crash.acknowledged == 0);
+            none += 1;
+            return;
         }
-    }
+        let other = Db::open("/other", &settings(&crash.image)).unwrap();
+        ingest(&other, &tables);
+        assert!(rows(&other) == expected, "{}", crash.at);
+        whole += 1;
+    });
     assert!(whole > 0 && none > 10, "{whole} {none}");
 }

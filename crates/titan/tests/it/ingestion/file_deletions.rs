@@ -5,10 +5,10 @@ use titan::{
     ColumnFamilyOptions, CompactRangeOptions, Conditions, Db, ErrorKind, IngestOptions,
     ReadOptions, Secondary, Stated,
 };
-use titan_testkit::sim::{Errno, Fault, Loss, OpKind, SimVfs};
-use titan_tools::check;
+use titan_testkit::sim::{Errno, Fault, OpKind, SimVfs};
 
 use super::{Rows, family, get, levels, made_of, manually, rows, rows_with};
+use crate::crash_states::{after_each_crash, assert_sound};
 use crate::support::{DIR, files, key, manual, options, scaled, value};
 
 fn compact(db: &Db) {
@@ -29,11 +29,6 @@ fn filled(vfs: &SimVfs) -> (titan::Options, Db) {
     }
     compact(&db);
     (options, db)
-}
-
-fn is_sound(options: &titan::Options, what: &str) {
-    let report = check(DIR.as_ref(), options, &mut |_| {}).unwrap();
-    assert!(report.problems.is_empty(), "{what}: {report:?}");
 }
 
 #[test]
@@ -63,7 +58,7 @@ fn tables_within_a_range_are_dropped_with_their_values() {
     assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
     db.put("a", "goes on").unwrap();
     db.close().unwrap();
-    is_sound(&options, "");
+    assert_sound(&options, "");
     let db = Db::open(DIR, &options).unwrap();
     assert_eq!(rows(&db).len(), 1);
 }
@@ -149,21 +144,17 @@ fn a_crash_leaves_all_of_the_range_or_nothing_of_it() {
     let dropped = db.delete_files_in_range(key(3), key(97)).unwrap();
     assert!(dropped.tables > 0);
     vfs.mark(1u64);
-    let journal = vfs.journal();
     let mut found = [0, 0];
-    for point in journal.crash_points().filter(|point| point.index() >= from) {
-        for loss in [Loss::None, Loss::Random(point.index() as u64)] {
-            let image = point.crash(&loss);
-            let options = manually(&image);
-            let db = Db::open(DIR, &options).unwrap();
-            let left = rows(&db).len();
-            assert!([100, 6].contains(&left), "{}: {left}", point.index());
-            assert!(left == 6 || point.acknowledged() == 0);
-            found[usize::from(left == 6)] += 1;
-            db.close().unwrap();
-            is_sound(&options, &point.index().to_string());
-        }
-    }
+    after_each_crash(&vfs, from, |crash| {
+        let options = manually(&crash.image);
+        let db = Db::open(DIR, &options).unwrap();
+        let left = rows(&db).len();
+        assert!([100, 6].contains(&left), "{}: {left}", crash.at);
+        assert!(left == 6 || crash.acknowledged == 0);
+        found[usize::from(left == 6)] += 1;
+        db.close().unwrap();
+        assert_sound(&options, &crash.at.to_string());
+    });
     assert!(found.iter().all(|times| *times > 0), "{found:?}");
 }
 
@@ -197,7 +188,7 @@ fn a_failure_leaves_the_range_deleted_or_as_it_was() {
             db.delete_files_in_range("", "z").unwrap();
             assert!(rows(&db).is_empty(), "{what}");
             db.close().unwrap();
-            is_sound(&options, &what);
+            assert_sound(&options, &what);
         }
     }
 }
@@ -278,7 +269,7 @@ fn random_ranges_are_dropped() {
         }
         drop(snapshot);
         db.close().unwrap();
-        is_sound(&options, &format!("seed {seed}"));
+        assert_sound(&options, &format!("seed {seed}"));
         let db = Db::open(DIR, &options).unwrap();
         assert!(rows(&db) == model, "seed {seed}");
     }
