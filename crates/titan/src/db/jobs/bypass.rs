@@ -180,6 +180,7 @@ impl Shared {
         ranges: &[(BypassedRange<'_>, SequenceNumber)],
         last: SequenceNumber,
     ) {
+        gate!("bypass: to be published");
         if let Some(hook) = self.pipeline.hook()
             && !mutant!(hook_misses_a_bypass)
         {

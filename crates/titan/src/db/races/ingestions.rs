@@ -1,15 +1,15 @@
 //! A thread that ingests files, or deletes a range with its tables, is stopped between its steps.
-//! Meanwhile others read, write, compact and make checkpoints, or the process is killed: all files
-//! are there from one moment on, after everything that was written before it.
+//! Meanwhile others write, compact and make checkpoints: no file is placed or dropped wrongly.
+//! [`bypasses`](super::bypasses) has the races that values from readers have too.
 
-use super::store::{Contents, Store, abc, all, contents, now, write};
+use super::store::{Contents, Store, abc, all, contents, now, numbers, write};
 use crate::gates::control::{Gates, race};
 use crate::{CompactRangeOptions, Db, IngestOptions, Options, SstFileWriter};
 
-const FILE: &str = "/made.sst";
+pub(super) const FILE: &str = "/made.sst";
 
 /// Makes a file.
-fn make(options: &Options, changes: &[(&str, &str)]) {
+pub(super) fn make(options: &Options, changes: &[(&str, &str)]) {
     let mut file = SstFileWriter::create(FILE, options).unwrap();
     for (key, value) in changes {
         file.put(key, value).unwrap();
@@ -17,139 +17,8 @@ fn make(options: &Options, changes: &[(&str, &str)]) {
     file.finish().unwrap();
 }
 
-fn ingest(db: &Db) {
+pub(super) fn ingest(db: &Db) {
     db.ingest(&[FILE], &IngestOptions::default()).unwrap();
-}
-
-/// An old value of each key in a table, newer ones in the memtable, and a file for one of them.
-fn store(gates: &Gates) -> Store {
-    let store = Store::open(gates);
-    write(&store.db, &abc("0"));
-    store.db.flush().unwrap();
-    write(&store.db, &abc("1"));
-    make(&store.options, &[("a", "file"), ("d", "file")]);
-    store
-}
-
-fn with_file(mut before: Contents) -> Contents {
-    before.extend(contents([("a", "file"), ("d", "file")]));
-    before
-}
-
-#[test]
-fn the_file_is_visible_from_its_publication_on_and_snapshots_before_it_stay() {
-    for (gate, is_installed) in [
-        ("ingestion: file brought", false),
-        ("ingestion: files brought", false),
-        ("ingestion: to be installed", false),
-        ("ingestion: installed", true),
-        ("bypass: published", true),
-    ] {
-        race(move |gates| {
-            let store = store(gates);
-            let stop = gates.stop_at(gate);
-            let ingesting = store.spawn("ingest", ingest);
-            stop.reached();
-            let expected = match gate == "bypass: published" {
-                true => with_file(abc("1")),
-                false => abc("1"),
-            };
-            assert_eq!(now(&store.db), expected, "{gate}");
-            let snapshot = store.db.snapshot();
-            let killed = store.after_a_kill();
-            let found = match is_installed {
-                true => with_file(abc("1")),
-                false => abc("1"),
-            };
-            assert_eq!(killed, all([("default", found)]), "{gate}");
-            stop.open();
-            ingesting.join();
-            let seen = snapshot.get(&store.db, "a").unwrap().unwrap();
-            assert_eq!(seen, expected["a"].as_bytes(), "{gate}");
-            drop(snapshot);
-            assert_eq!(now(&store.db), with_file(abc("1")), "{gate}");
-            assert_eq!(store.finish(), all([("default", with_file(abc("1")))]));
-        });
-    }
-}
-
-#[test]
-fn writes_before_the_lead_are_older_and_those_after_it_newer() {
-    for gate in ["ingestion: file brought", "ingestion: files brought"] {
-        race(move |gates| {
-            let store = store(gates);
-            let stop = gates.stop_at(gate);
-            let ingesting = store.spawn("ingest", ingest);
-            stop.reached();
-            write(&store.db, &abc("2"));
-            stop.open();
-            ingesting.join();
-            assert_eq!(now(&store.db), with_file(abc("2")), "{gate}");
-            // Unlike an iterator, a lookup ends at the first source that has the key.
-            let found = store.db.get("a").unwrap();
-            assert_eq!(found.as_deref(), Some(&b"file"[..]), "{gate}");
-            store.db.put("a", "3").unwrap();
-            let mut expected = with_file(abc("2"));
-            expected.insert("a".to_owned(), "3".to_owned());
-            assert_eq!(store.finish(), all([("default", expected)]));
-        });
-    }
-}
-
-#[test]
-fn a_checkpoint_has_no_file_that_is_ingested_after_its_moment() {
-    for gate in ["checkpoint: barrier set", "checkpoint: flushed"] {
-        race(move |gates| {
-            let store = store(gates);
-            store.create("f");
-            let stop = gates.stop_at(gate);
-            let checkpoint = store.spawn("checkpoint", |db| db.checkpoint("/copy"));
-            stop.reached();
-            let waits = gates.stop_at("families: checkpoint waited for");
-            // After the moment, and before the file.
-            store.db.put("b", "2").unwrap();
-            let ingesting = store.spawn("ingest", |db| {
-                let family = db.column_family("f").unwrap();
-                family.ingest(&[FILE], &IngestOptions::default()).unwrap();
-            });
-            waits.reached();
-            waits.open();
-            stop.open();
-            checkpoint.join().unwrap();
-            ingesting.join();
-            let copied = all([("default", abc("1")), ("f", Contents::new())]);
-            assert_eq!(store.checkpoint_in("/copy"), copied, "{gate}");
-            let found = store.finish();
-            assert_eq!(found["f"], with_file(Contents::new()));
-        });
-    }
-}
-
-#[test]
-fn a_reader_that_sees_a_later_write_sees_the_file() {
-    race(|gates| {
-        let store = Store::open(gates);
-        write(&store.db, &abc("0"));
-        // So that the reader's memtable is empty.
-        store.db.flush().unwrap();
-        make(&store.options, &[("a", "file")]);
-        let stop = gates.stop_at("read: sequence number to be chosen");
-        let reading = store.spawn("read", |db| {
-            let found = db.multi_get(&["a", "b"]).into_iter();
-            found
-                .map(|value| value.unwrap().unwrap())
-                .collect::<Vec<_>>()
-        });
-        stop.reached();
-        ingest(&store.db);
-        store.db.put("b", "1").unwrap();
-        stop.open();
-        let found = reading.join();
-        let lacks_file = &*found[0] == b"0" && &*found[1] == b"1";
-        assert!(!lacks_file, "a later write, without the file before it");
-        let expected = contents([("a", "file"), ("b", "1"), ("c", "0")]);
-        assert_eq!(store.finish(), all([("default", expected)]));
-    });
 }
 
 /// Two tables of level 0 with a gap, in which the file lies, go to the last level together.
@@ -164,9 +33,7 @@ fn with_gap(gates: &Gates) -> Store {
 }
 
 fn compact_both(db: &Db) -> crate::Result<()> {
-    let tables = db.table_properties(None, None).unwrap();
-    let numbers: Vec<_> = tables.iter().map(|table| table.file).collect();
-    db.compact_files(&numbers, 6)
+    db.compact_files(&numbers(db), 6)
 }
 
 fn in_gap() -> Contents {
@@ -197,45 +64,13 @@ fn a_compaction_is_not_picked_while_a_file_is_installed() {
         let ingesting = store.spawn("ingest", ingest);
         stop.reached();
         let waits = gates.stop_at("compaction: ingestion waited for");
-        let compacting = store.spawn("compact", |db| db.compact_files(&numbers(db), 6));
+        let compacting = store.spawn("compact", compact_both);
         waits.reached();
         stop.open();
         ingesting.join();
         waits.open();
         compacting.join().unwrap();
         assert_eq!(store.finish(), all([("default", in_gap())]));
-    });
-}
-
-/// Those of level 0.
-fn numbers(db: &Db) -> Vec<crate::FileNumber> {
-    let tables = db.table_properties(None, None).unwrap();
-    tables.iter().map(|table| table.file).collect()
-}
-
-#[test]
-fn a_compaction_beside_the_installation_keeps_what_snapshots_before_the_file_see() {
-    race(|gates| {
-        let store = Store::open(gates);
-        write(&store.db, &abc("0"));
-        store.db.flush().unwrap();
-        make(&store.options, &[("a", "file")]);
-        let installed = gates.stop_at("ingestion: installed");
-        let ingesting = store.spawn("ingest", ingest);
-        installed.reached();
-        let snapshot = store.db.snapshot();
-        installed.open();
-        ingesting.join();
-        store
-            .db
-            .compact_range(None, None, &Default::default())
-            .unwrap();
-        let before = snapshot.get(&store.db, "a").unwrap();
-        assert_eq!(before.as_deref(), Some(&b"0"[..]));
-        drop(snapshot);
-        let mut expected = abc("0");
-        expected.insert("a".to_owned(), "file".to_owned());
-        assert_eq!(store.finish(), all([("default", expected)]));
     });
 }
 

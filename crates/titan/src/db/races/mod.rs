@@ -18,8 +18,8 @@
 //! | [`manifests`] | a job that replaces the MANIFEST |
 //! | [`checkpoints`] | a checkpoint between its steps |
 //! | [`families`] | a thread that creates or drops a family |
-//! | [`put_reader`] | a thread that puts a value from a reader |
-//! | [`ingestions`] | a thread that ingests files |
+//! | [`bypasses`] | a thread that puts a value from a reader, or ingests files |
+//! | [`ingestions`] | one that ingests files, or deletes a range with its tables |
 //! | [`options`] | a thread that changes options |
 //! | [`warm_up`] | the thread that reads the database into the kernel's cache |
 //!
@@ -27,6 +27,7 @@
 //! campaign random orders of random work. Here the order is given, and so is the work that makes a
 //! mistake visible.
 
+mod bypasses;
 mod checkpoints;
 mod collections;
 mod commits;
@@ -38,7 +39,6 @@ mod ingestions;
 mod jobs;
 mod manifests;
 mod options;
-mod put_reader;
 mod reads;
 mod snapshots;
 mod store;

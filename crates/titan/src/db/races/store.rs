@@ -10,7 +10,8 @@ use crate::gates::control::{Actor, Gates};
 use crate::vfs::{MemoryVfs, Vfs, read_file};
 use crate::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbIterator,
-    DbOptions, ErrorKind, Options, ReadOptions, Result, Snapshot, WriteBatch, WriteOptions,
+    DbOptions, ErrorKind, FileNumber, Options, ReadOptions, Result, Snapshot, WriteBatch,
+    WriteOptions,
 };
 
 /// Keys and values of a family.
@@ -329,6 +330,12 @@ pub(super) fn add(batch: &mut WriteBatch, family: &ColumnFamily, entries: &Conte
             _ => batch.put(family, key, large(value)).unwrap(),
         };
     }
+}
+
+/// The tables of the default family.
+pub(super) fn numbers(db: &Db) -> Vec<FileNumber> {
+    let tables = db.table_properties(None, None).unwrap();
+    tables.iter().map(|table| table.file).collect()
 }
 
 /// Flushes and compacts everything, so that nothing is kept that no reader sees.
