@@ -38,11 +38,12 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
+use commands::program::{completions, man};
 #[cfg(feature = "serve")]
 use commands::serve;
 use commands::{
-    bench, check, checkpoint, compact, completions, delete, downgrade, dump, families, gc, get,
-    ime, inspect, load, man, mvcc, options, put, repair, scan, space, stats, top,
+    bench, check, checkpoint, compact, delete, downgrade, dump, families, gc, get, ime, inspect,
+    load, mvcc, options, put, repair, scan, space, stats, top,
 };
 use global::Global;
 
