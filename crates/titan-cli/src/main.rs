@@ -42,8 +42,8 @@ use commands::program::{completions, man};
 #[cfg(feature = "serve")]
 use commands::serve;
 use commands::{
-    bench, check, checkpoint, compact, delete, downgrade, dump, families, gc, get, ime, inspect,
-    load, mvcc, options, put, repair, scan, space, stats, top,
+    bench, check, checkpoint, compact, delete, downgrade, dump, families, gc, get, ime, ingest,
+    inspect, load, mvcc, options, put, repair, scan, space, stats, top,
 };
 use global::Global;
 
@@ -72,6 +72,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 3 repaired and something was lost,
 #[derive(Subcommand)]
 enum Command {
     Load(load::Args),
+    Ingest(ingest::Args),
     Dump(dump::Args),
     Get(get::Args),
     Put(put::Args),
@@ -114,6 +115,7 @@ fn main() -> ExitCode {
     }
     let result = match command {
         Command::Load(args) => load::run(args, global),
+        Command::Ingest(args) => ingest::run(args, global),
         Command::Dump(args) => dump::run(args, global),
         Command::Get(args) => get::run(args, global),
         Command::Put(args) => put::run(args, global),
@@ -162,6 +164,8 @@ fn main() -> ExitCode {
                     {
                         output::suggest_exporting(&error);
                     }
+                    // The database has nothing of the file.
+                    Command::Ingest(args) if args.names(error.path()) => {}
                     // No file is damaged.
                     Command::Mvcc(_) if error.path().is_none() => {
                         output::suggest_deleting();

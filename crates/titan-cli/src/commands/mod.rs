@@ -11,6 +11,7 @@ pub(crate) mod families;
 pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod ime;
+pub(crate) mod ingest;
 pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod mvcc;

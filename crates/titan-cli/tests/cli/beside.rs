@@ -55,6 +55,7 @@ fn who_reads_is_told_the_moment_and_who_writes_is_refused() {
         &["put", "db", "a", "2"][..],
         &["delete", "db", "a"],
         &["compact", "db"],
+        &["ingest", "db", "1.sst"],
         &["checkpoint", "db", "copy"],
     ] {
         let complaints = place.refused(command);

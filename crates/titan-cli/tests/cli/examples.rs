@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use titan::{Options, SstFileWriter};
 use titan_ime::{CacheOptions, RangeCache};
 use titan_mvcc::StoreOptions;
 use titan_testkit::requirement;
@@ -78,6 +79,11 @@ fn prepared() -> Place {
         "email",
     ];
     place.ok(&people);
+    for name in ["part-1.sst", "part-2.sst", "part-3.sst"] {
+        let mut part = SstFileWriter::create(place.path(name), &Options::default()).unwrap();
+        part.put(name, "a part").unwrap();
+        part.finish().unwrap();
+    }
     place.ok(&["mvcc", "put", "history.db", "greeting", "hello"]);
     let options = CacheOptions {
         maintenance: None,

@@ -128,6 +128,7 @@ fn stores_of_versions_and_volumes_are_not_written_by_accident() {
             &["put", db, "k", "v", "--cf", "new"],
             &["delete", db, "k"],
             &["load", db, "tree"],
+            &["ingest", db, "1.sst"],
         ] {
             let said = place.fails(1, args);
             assert!(

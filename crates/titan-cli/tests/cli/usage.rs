@@ -161,6 +161,7 @@ fn a_database_that_is_not_there_is_not_made() {
         &["check", "db"],
         &["compact", "db"],
         &["gc", "db"],
+        &["ingest", "db", "1.sst"],
         &["bench", "db", "--verify"],
         &["bench", "db", "--existing", "--benchmarks", "readrandom"],
     ] {
@@ -177,6 +178,7 @@ fn a_file_is_not_taken_for_a_database() {
     place.write("tree/x", "1");
     for args in [
         &["load", "notes.txt", "tree"][..],
+        &["ingest", "notes.txt", "tree/x"],
         &["dump", "notes.txt", "out"],
         &["get", "notes.txt", "k"],
         &["put", "notes.txt", "k", "v"],
@@ -220,6 +222,7 @@ fn help_version_and_usage() {
     assert!(place.text(&["--version"]).starts_with("titan "));
     for command in [
         "load",
+        "ingest",
         "dump",
         "get",
         "put",

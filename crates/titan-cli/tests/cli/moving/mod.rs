@@ -1,13 +1,15 @@
-//! `mvcc export` and `mvcc import`.
+//! `mvcc export` and `mvcc import`; `ingest`.
 //!
 //! | module | has |
 //! |---|---|
 //! | `stores` | stores in directories, files that are cut, damaged or others |
 //! | `nodes` | nodes at an address |
+//! | `tables` | tables made elsewhere |
 
 #[cfg(feature = "tikv")]
 mod nodes;
 mod stores;
+mod tables;
 
 use std::fs;
 use std::path::Path;
