@@ -100,6 +100,13 @@ pub(crate) fn closing<T>(
     closed.map(|()| done)
 }
 
+/// From now on, the first signal only tells how far the command is. The command looks whether it
+/// [has come](has_come), and ends by itself; the next signal ends the process.
+pub(crate) fn leave_to_command() {
+    state().close = Some(Box::new(|| Ok(())));
+    catch();
+}
+
 /// Returns true once the signal has come.
 pub(crate) fn has_come() -> bool {
     HAS_COME.load(Ordering::Relaxed)

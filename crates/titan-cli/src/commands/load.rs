@@ -2,28 +2,34 @@
 //!
 //! Entries are committed in batches of about 1 MB, each completely or not at all. An interruption
 //! (Ctrl-C, `kill`) therefore needs no handling: entries that the progress bar counted have been
-//! committed and persist, and the database recovers at the next opening.
+//! committed and persist, and the database recovers at the next opening. A load in bulk looks for
+//! Ctrl-C, removes its temporary files, and says which entries it has loaded: none, or those with
+//! large values.
 
+mod bulk;
 mod files;
 mod loader;
+mod piped;
 mod records;
 mod walk;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::ValueEnum;
+use clap::{ValueEnum, value_parser};
 use serde::Serialize;
-use titan::{ColumnFamily, Db, DiskUsage, Error, Result};
+use titan::{DiskUsage, Error, Result};
 
 use crate::global::Global;
 use crate::output::{self, Out, Table};
-use crate::progress;
 use crate::target::Target;
 use crate::usage::{Live, disk_usage};
+use crate::{interrupt, progress};
 
+use bulk::Bulk;
 use loader::{Loader, Tally};
+use records::STANDARD_INPUT;
 use walk::Walk;
 
 /// Store files, or the records of files, in a database
@@ -34,12 +40,19 @@ use walk::Walk;
 /// each file becomes an entry instead. The database is created if it does not exist, unless every
 /// file fails. An interrupted load keeps what it has loaded. A store of versions and a volume of
 /// TiFS are refused.
+///
+/// Of entries with the same key, the last one counts, also with --bulk. That writes no log: it
+/// sorts entries outside of memory, and adds them in one step at the end, as `titan ingest` does.
+/// So a load that fails or is interrupted has loaded nothing, but for values of min_blob_size and
+/// more: they go to blob files as they come, and an error says how many did. Until the end, sorted
+/// entries take their bytes once, and twice if the input is not sorted, beside the database. Tables
+/// go below all others, or above those with keys of their range, where compactions merge them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Directory of the database.
     db: PathBuf,
-    /// Files, and directories to walk.
+    /// Files, and directories to walk; with --format, - is standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Store the records of the files: lines of JSON objects, or rows after a header line. The
@@ -57,6 +70,16 @@ pub(crate) struct Args {
     /// Column family, created if it does not exist.
     #[arg(long, value_name = "NAME", allow_hyphen_values = true)]
     cf: Option<String>,
+    /// Add all entries in one step, past the log. For many entries, sorted or not.
+    #[arg(long)]
+    bulk: bool,
+    /// Directory for the temporary directory of --bulk; without it, the one that has the database.
+    /// On another file system, tables are copied. A load that is killed leaves it: DB.bulk-1.
+    #[arg(long, value_name = "DIR", requires = "bulk")]
+    temp: Option<PathBuf>,
+    /// Memory for sorting; without it, 256, or a quarter of the memory that is left.
+    #[arg(long, value_name = "MIB", requires = "bulk", value_parser = value_parser!(u32).range(1..=1 << 20))]
+    sort_memory: Option<u32>,
     /// Write also to a store of versions or a volume of TiFS, which that may damage.
     #[arg(long)]
     force: bool,
@@ -64,7 +87,9 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "Examples:
   titan load photos.db Pictures
-  titan load people.db people.csv --format csv --key email";
+  titan load people.db people.csv --format csv --key email
+  titan load people.db people.csv --format csv --key email --bulk
+  cat people.csv | titan load sorted.db - --format csv --key email --bulk";
 
 /// The format of a file of records.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,9 +111,22 @@ struct Summary {
 }
 
 pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
+    if args.format.is_none() && args.paths.iter().any(|path| is_standard_input(path)) {
+        let why = "standard input is read with --format only, as records";
+        return Err(Error::invalid_argument(why));
+    }
     let target = Target::open(&args.db, args.cf.as_deref(), args.force, global)?;
+    if args.bulk {
+        interrupt::leave_to_command();
+    }
     let started = Instant::now();
-    let tally = load(args, &target.db, &target.family)?;
+    let tally = match load(args, &target) {
+        Ok(tally) => tally,
+        Err(failed) if args.bulk && !failed.has_committed && target.was_made() => {
+            return Err(target.undo_after(failed.error));
+        }
+        Err(failed) => return Err(failed.error),
+    };
     if target.was_made() && tally.entries == 0 && tally.failed > 0 {
         return Err(target.undo_after(nothing_loaded(&tally)));
     }
@@ -120,26 +158,73 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stores the files under the paths.
-fn load(args: &Args, db: &Db, family: &ColumnFamily) -> Result<Tally> {
-    let walk = Walk::new(&args.paths, &args.db)?;
-    // The total is only computed for a visible bar.
-    let total = progress::visible().then(|| walk.total_bytes());
-    let mut loader = Loader::new(db, family, progress::bytes("load", total));
-    for found in walk.files() {
-        match (found, args.format, &args.key) {
-            (Err(error), ..) => loader.failed(&error),
-            (Ok(walk::Found::Skipped), ..) => loader.skipped(),
-            (Ok(walk::Found::File(path)), Some(Format::Jsonl), Some(field)) => {
-                records::load_jsonl(&path, field, &mut loader)?;
-            }
-            (Ok(walk::Found::File(path)), Some(Format::Csv), Some(field)) => {
-                records::load_csv(&path, field, &mut loader)?;
-            }
-            (Ok(walk::Found::File(path)), ..) => files::load_file(&path, &mut loader)?,
+/// A load that ended with an error.
+struct Failed {
+    error: Error,
+    /// Whether entries are in the database.
+    has_committed: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Failed {
+            error,
+            has_committed: false,
         }
     }
-    loader.finish()
+}
+
+/// Stores the files under the paths.
+fn load(args: &Args, target: &Target<'_>) -> Result<Tally, Failed> {
+    let bulk = args.bulk.then(|| {
+        let memory = args.sort_memory.map(|mib| u64::from(mib) << 20);
+        Bulk::new(&args.db, &target.family, args.temp.as_deref(), memory)
+    });
+    let bulk = bulk.transpose()?;
+    let place = bulk.as_ref().map(|bulk| bulk.place().to_owned());
+    let left_out: Vec<&Path> = place.as_deref().into_iter().chain([&*args.db]).collect();
+    // The total is only computed for a visible bar.
+    let has_total = progress::visible() && !args.paths.iter().any(|path| is_standard_input(path));
+    let total = match has_total {
+        true => Some(Walk::new(&args.paths, &left_out)?.total_bytes()),
+        false => None,
+    };
+    let progress = progress::bytes("load", total);
+    let mut loader = Loader::new(&target.db, &target.family, bulk, progress);
+    let loaded = load_paths(args, &left_out, &mut loader).and_then(|()| loader.finish());
+    loaded.map_err(|e| Failed {
+        has_committed: loader.has_committed(),
+        error: loader.give_up(e),
+    })
+}
+
+fn load_paths(args: &Args, left_out: &[&Path], loader: &mut Loader<'_>) -> Result<()> {
+    for path in &args.paths {
+        if is_standard_input(path) {
+            load_file(args, path, loader)?;
+            continue;
+        }
+        for found in Walk::new(std::slice::from_ref(path), left_out)?.files() {
+            match found {
+                Err(error) => loader.failed(&error),
+                Ok(walk::Found::Skipped) => loader.skipped(),
+                Ok(walk::Found::File(path)) => load_file(args, &path, loader)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn load_file(args: &Args, path: &Path, loader: &mut Loader<'_>) -> Result<()> {
+    match (args.format, &args.key) {
+        (Some(Format::Jsonl), Some(field)) => records::load_jsonl(path, field, loader),
+        (Some(Format::Csv), Some(field)) => records::load_csv(path, field, loader),
+        _ => files::load_file(path, loader),
+    }
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new(STANDARD_INPUT)
 }
 
 fn nothing_loaded(tally: &Tally) -> Error {

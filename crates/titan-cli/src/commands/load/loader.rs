@@ -4,7 +4,8 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 
-use crate::output;
+use super::bulk::Bulk;
+use crate::{interrupt, output};
 
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -29,19 +30,33 @@ pub(super) struct Loader<'a> {
     db: &'a Db,
     family: &'a ColumnFamily,
     batch: WriteBatch,
-    /// Bytes of input in the batch; the bar advances when they are committed.
+    /// Takes rows that go to tables, if any do; the others go past the log then.
+    bulk: Option<Bulk<'a>>,
+    is_bulk: bool,
+    /// Entries that were committed.
+    committed: u64,
+    /// Bytes of input by which the bar has not advanced: those of the batch, which are yet to be
+    /// committed.
     pending: u64,
     progress: ProgressBar,
     tally: Tally,
 }
 
 impl<'a> Loader<'a> {
-    pub(super) fn new(db: &'a Db, family: &'a ColumnFamily, progress: ProgressBar) -> Self {
+    pub(super) fn new(
+        db: &'a Db,
+        family: &'a ColumnFamily,
+        bulk: Option<Bulk<'a>>,
+        progress: ProgressBar,
+    ) -> Self {
         let tally = Tally::default();
         Loader {
             db,
             family,
             batch: WriteBatch::new(),
+            is_bulk: bulk.is_some(),
+            bulk,
+            committed: 0,
             pending: 0,
             progress,
             tally,
@@ -51,26 +66,46 @@ impl<'a> Loader<'a> {
     /// Adds an entry that came from `input` bytes of a file. Returns only errors of the
     /// database.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8], input: u64) -> Result<()> {
+        if let Some(bulk) = &mut self.bulk
+            && bulk.takes(key, value)?
+        {
+            self.count(key, value);
+            self.pending += input;
+            if self.pending >= BATCH_BYTES as u64 {
+                self.progress.inc(std::mem::take(&mut self.pending));
+            }
+            return Ok(());
+        }
         if value.len() >= BATCH_BYTES {
             // A batch has room for the largest value, and not for others with it.
             self.commit()?;
         }
         self.batch.put(self.family, key, value)?;
         self.pending += input;
-        self.tally.entries += 1;
-        self.tally.bytes += (key.len() + value.len()) as u64;
+        self.count(key, value);
         if self.batch.size_bytes() >= BATCH_BYTES {
             self.commit()?;
         }
         Ok(())
     }
 
+    fn count(&mut self, key: &[u8], value: &[u8]) {
+        self.tally.entries += 1;
+        self.tally.bytes += (key.len() + value.len()) as u64;
+    }
+
     fn commit(&mut self) -> Result<()> {
-        if self.batch.count() == 0 {
+        let count = self.batch.count();
+        if count == 0 {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.batch);
-        self.db.write(batch, &WriteOptions::default())?;
+        let options = WriteOptions {
+            disable_wal: self.is_bulk,
+            ..WriteOptions::default()
+        };
+        self.db.write(batch, &options)?;
+        self.committed += u64::from(count);
         self.progress.inc(std::mem::take(&mut self.pending));
         Ok(())
     }
@@ -82,6 +117,10 @@ impl<'a> Loader<'a> {
 
     /// Reports something that cannot be loaded; the load continues.
     pub(super) fn failed(&mut self, error: &Error) {
+        if interrupt::has_come() {
+            // The input ended for that reason, and the load will.
+            return;
+        }
         self.tally.failed += 1;
         self.progress.suspend(|| output::complain(error));
     }
@@ -92,9 +131,41 @@ impl<'a> Loader<'a> {
     }
 
     /// Commits the rest.
-    pub(super) fn finish(mut self) -> Result<Tally> {
+    pub(super) fn finish(&mut self) -> Result<Tally> {
         self.commit()?;
         self.progress.finish_and_clear();
+        if let Some(bulk) = self.bulk.take() {
+            bulk.finish()?;
+        }
         Ok(self.tally)
+    }
+
+    /// Whether entries are in the database.
+    pub(super) fn has_committed(&self) -> bool {
+        self.committed > 0
+    }
+
+    /// Ends a load that failed. Adds to the error of a load in bulk which entries are in the
+    /// database.
+    pub(super) fn give_up(self, error: Error) -> Error {
+        self.progress.finish_and_clear();
+        if !self.is_bulk {
+            return error;
+        }
+        // Its tables are removed before the error is told.
+        drop(self.bulk);
+        if self.committed == 0 {
+            return error.context("nothing was loaded");
+        }
+        let count = output::count(self.committed);
+        match self.family.flush() {
+            Ok(()) => error.context(format_args!(
+                "{count} large values were loaded, and nothing else"
+            )),
+            Err(e) => {
+                output::complain(&e);
+                error.context("large values may have been loaded, and nothing else")
+            }
+        }
     }
 }

@@ -12,12 +12,24 @@ use serde_json::value::RawValue;
 use titan::{Error, Result};
 
 use super::loader::Loader;
+use super::piped::Piped;
 use crate::input;
+
+/// The path that stands for standard input.
+pub(super) const STANDARD_INPUT: &str = "-";
+
+/// Opens a file, or standard input.
+fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    match path == Path::new(STANDARD_INPUT) {
+        true => Ok(Box::new(Piped::standard_input())),
+        false => Ok(Box::new(File::open(path)?)),
+    }
+}
 
 /// Adds each line of the file, or reports the error in it. Skips blank lines. Ends with a line that
 /// is larger than the largest value. Returns only errors of the database.
 pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
-    let mut reader = match File::open(path) {
+    let mut reader = match open(path) {
         Ok(file) => BufReader::with_capacity(1 << 20, file),
         Err(error) => {
             loader.failed(&Error::io(error, "read", path));
@@ -73,7 +85,7 @@ fn json_key(record: &[u8], field: &str) -> Result<String, String> {
 /// largest value. Returns only errors of the database.
 pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let max = input::max();
-    let opened = File::open(path).map_err(csv::Error::from);
+    let opened = open(path).map_err(csv::Error::from);
     let opened = opened.and_then(|file| {
         let mut reader = csv::Reader::from_reader(Limited {
             input: file,

@@ -16,11 +16,11 @@ pub(super) enum Found {
 }
 
 /// A walk over the paths that the user named, in the order of names. It follows no symbolic links
-/// and does not enter the database that is being loaded.
+/// and does not enter the directories of the load itself.
 pub(super) struct Walk<'a> {
     paths: &'a [PathBuf],
-    /// Device and inode of the database's directory.
-    database: (u64, u64),
+    /// Devices and inodes of directories that are left out.
+    left_out: Vec<(u64, u64)>,
 }
 
 fn identity(metadata: &Metadata) -> (u64, u64) {
@@ -28,13 +28,15 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 }
 
 impl<'a> Walk<'a> {
-    /// The database must already exist.
-    pub(super) fn new(paths: &'a [PathBuf], database: &Path) -> Result<Self> {
-        let metadata =
-            std::fs::metadata(database).map_err(|e| Error::io(e, "look at", database))?;
+    /// The directories `left_out` must already exist.
+    pub(super) fn new(paths: &'a [PathBuf], left_out: &[&Path]) -> Result<Self> {
+        let identities = left_out.iter().map(|dir| {
+            let metadata = std::fs::metadata(dir).map_err(|e| Error::io(e, "look at", dir))?;
+            Ok(identity(&metadata))
+        });
         Ok(Walk {
             paths,
-            database: identity(&metadata),
+            left_out: identities.collect::<Result<_>>()?,
         })
     }
 
@@ -64,19 +66,18 @@ impl<'a> Walk<'a> {
     }
 
     fn entries(&self) -> impl Iterator<Item = walkdir::Result<DirEntry>> {
-        let database = self.database;
-        let is_database = move |entry: &DirEntry| {
+        let is_left_out = |entry: &DirEntry| {
             entry.file_type().is_dir()
                 && entry
                     .metadata()
-                    .is_ok_and(|metadata| identity(&metadata) == database)
+                    .is_ok_and(|metadata| self.left_out.contains(&identity(&metadata)))
         };
         self.paths.iter().flat_map(move |path| {
             WalkDir::new(path)
                 .follow_root_links(false)
                 .sort_by_file_name()
                 .into_iter()
-                .filter_entry(move |entry| !is_database(entry))
+                .filter_entry(move |entry| !is_left_out(entry))
         })
     }
 }

@@ -1,11 +1,13 @@
-//! `mvcc export` and `mvcc import`; `ingest`.
+//! `mvcc export` and `mvcc import`; `ingest` and `load --bulk`.
 //!
 //! | module | has |
 //! |---|---|
 //! | `stores` | stores in directories, files that are cut, damaged or others |
 //! | `nodes` | nodes at an address |
 //! | `tables` | tables made elsewhere |
+//! | `bulk` | rows that go to tables |
 
+mod bulk;
 #[cfg(feature = "tikv")]
 mod nodes;
 mod stores;
