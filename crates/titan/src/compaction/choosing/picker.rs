@@ -348,7 +348,7 @@ pub(super) fn complete(
 }
 
 /// Where the keys of tables start and end, if there are any.
-fn key_range<'a>(
+pub(super) fn key_range<'a>(
     tables: &'a [Arc<TableFile>],
     comparator: &InternalKeyComparator,
 ) -> Option<(&'a [u8], Bound<&'a [u8]>)> {

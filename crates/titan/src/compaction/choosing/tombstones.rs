@@ -5,8 +5,8 @@
 //! tombstones count ([`TableFile::compensated_size`]). Once a database is idle, nothing would
 //! become larger any more, so tables are compacted for their tombstones alone:
 //!
-//! * if they have many, by number or by the bytes that they free, and that is many compared with
-//!   the entries that must be rewritten to drop them; or
+//! * if their tombstones are cheap to drop, as few entries must be rewritten for each, and all
+//!   cheap ones together are many, by number or by the bytes that they free; or
 //! * if iterators have met a long [dead range](crate::dead_ranges) there, at any cost of the
 //!   rewriting.
 //!
@@ -20,7 +20,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::levels::{Circumstances, IDLE_SHADOWED_SHARE};
-use super::picker::{clean_cut, complete, pick_level0};
+use super::picker::{clean_cut, complete, key_range, pick_level0};
 use crate::compaction::building::inputs::Compaction;
 use crate::dead_ranges::DeadRanges;
 use crate::format::total;
@@ -35,15 +35,13 @@ const MUCH: u64 = 256 << 10;
 /// range.
 const MOST_REWRITTEN: u64 = 16;
 
+/// The part of many tombstones, as a divisor, down to which compactions go on once they have begun.
+const REST: u64 = 8;
+
 /// Whether so many tombstones are many, by their number or by the bytes that they free. Cost:
 /// O(levels).
 pub(crate) fn are_many(version: &Version, tombstones: u64) -> bool {
-    tombstones >= many(version)
-}
-
-/// The number from which on tombstones are many. Cost: O(levels).
-fn many(version: &Version) -> u64 {
-    that_free(version, MUCH).min(MANY_TOMBSTONES)
+    tombstones >= that_free(version, MUCH).min(MANY_TOMBSTONES)
 }
 
 /// The number of tombstones in a memtable that free so much of a version that an idle database
@@ -64,19 +62,21 @@ fn that_free(version: &Version, bytes: u64) -> u64 {
 }
 
 /// The tombstones of an idle family, as far as compactions can drop them.
+///
+/// Tables that are compacted together are a *group*: all of level 0, or one table of another level.
 pub(crate) struct Droppable<'a> {
     version: &'a Arc<Version>,
     /// The level that compactions of level 0 write to.
     base_level: usize,
     circumstances: Circumstances,
-    /// The number from which on tombstones of the version are many.
-    many: u64,
+    /// The number of tombstones that are cheap to drop, if they are more than a rest.
+    cheap: u64,
     /// The first and the last key of each long dead range.
     met: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<'a> Droppable<'a> {
-    /// Cost: O(levels), unless there are tombstones that may be worth a compaction.
+    /// Cost: O(levels); O(tables) if there are more tombstones than a rest.
     pub(crate) fn of(
         version: &'a Arc<Version>,
         base_level: usize,
@@ -87,33 +87,42 @@ impl<'a> Droppable<'a> {
             0 => Vec::new(),
             _ => dead.long(),
         };
-        Droppable {
+        let mut droppable = Droppable {
             version,
             base_level,
             circumstances,
-            many: many(version),
+            cheap: 0,
             met,
+        };
+        if are_many(version, version.droppable().saturating_mul(REST)) {
+            let levels = 0..version.num_levels();
+            let cheap = levels.flat_map(|level| droppable.worth_it(level, true, false));
+            droppable.cheap = total(cheap.map(tombstones_of));
         }
+        droppable
     }
 
     /// Whether a compaction is due.
     pub(crate) fn is_any(&self) -> bool {
+        let cheap = are_many(self.version, self.cheap);
         let mut levels = 0..self.version.num_levels();
-        levels.any(|level| self.worth_it(level).next().is_some())
+        levels.any(|level| self.worth_it(level, cheap, true).next().is_some())
     }
 
-    /// A compaction that drops tombstones, or moves them down. The uppermost level comes first, so
-    /// that tombstones that meet on the way are merged once.
+    /// A compaction that drops tombstones, or moves them down, once one was due. The uppermost
+    /// level comes first, so that tombstones that meet on the way are merged once.
     pub(crate) fn pick(&self, options: &ColumnFamilyOptions) -> Option<Compaction> {
         let version = self.version;
         let last = version.num_levels().saturating_sub(1);
+        let cheap = are_many(version, self.cheap.saturating_mul(REST));
         let mut levels = 0..version.num_levels();
         levels.find_map(|level| {
-            let mut tables = self.worth_it(level).filter(|table| !table.is_compacting());
-            let mut picked = tables.find_map(|table| match level {
+            let mut groups = self.worth_it(level, cheap, true);
+            let mut picked = groups.find_map(|group| match level {
+                _ if group.iter().any(|table| table.is_compacting()) => None,
                 0 => pick_level0(version, self.base_level, options),
                 _ => {
-                    let inputs = clean_cut(version, level, vec![Arc::clone(table)]);
+                    let inputs = clean_cut(version, level, group.to_vec());
                     complete(version, level, (level + 1).min(last), inputs)
                 }
             })?;
@@ -123,66 +132,78 @@ impl<'a> Droppable<'a> {
         })
     }
 
-    /// The tables of a level that are worth a compaction for their tombstones.
-    fn worth_it(&self, level: usize) -> impl Iterator<Item = &'a Arc<TableFile>> {
-        let in_level0 = match level {
-            0 => self.version.sums(0).droppable,
-            _ => 0,
+    /// The groups of a level that are worth a compaction for their tombstones: because these are
+    /// cheap to drop, or because iterators have met them, as far as each counts.
+    fn worth_it(
+        &self,
+        level: usize,
+        cheap: bool,
+        met: bool,
+    ) -> impl Iterator<Item = &'a [Arc<TableFile>]> {
+        let tables: &'a [Arc<TableFile>] = self.version.level(level).tables();
+        let together = match level {
+            0 => tables.len().max(1),
+            _ => 1,
         };
-        let droppable = self.version.sums(level).droppable;
-        let is_some = droppable >= self.many || !self.met.is_empty();
-        let tables = self.version.level(level).iter().filter(move |_| is_some);
-        tables.filter(move |table| {
-            let droppable = match mutant!(shadowed_versions_stay) {
-                true => table.tombstones(),
-                false => table.droppable(),
-            };
-            droppable > 0
-                && self.can_be_dropped(level, table)
-                && (self.is_met(table) || self.are_worth_it(level, table, droppable.max(in_level0)))
+        let met = met && !self.met.is_empty();
+        let groups = tables.chunks(together).filter(move |_| cheap || met);
+        groups.filter(move |group| {
+            tombstones_of(group) > 0
+                && self.can_be_dropped(group)
+                && (met && self.are_met(group) || cheap && self.are_cheap(level, group))
         })
     }
 
-    /// Whether no snapshot needs the tombstones. The tables of level 0 are compacted together.
-    fn can_be_dropped(&self, level: usize, table: &TableFile) -> bool {
-        let is_seen = |table: &TableFile| {
-            let oldest = self.circumstances.oldest_snapshot;
-            oldest.is_none_or(|oldest| oldest >= table.meta.largest_seq)
-        };
-        match level {
-            0 => self.version.level(0).iter().all(|table| is_seen(table)),
-            _ => is_seen(table),
-        }
+    /// Whether no snapshot needs the tombstones.
+    fn can_be_dropped(&self, group: &[Arc<TableFile>]) -> bool {
+        let oldest = self.circumstances.oldest_snapshot;
+        let mut tables = group.iter();
+        tables.all(|table| oldest.is_none_or(|oldest| oldest >= table.meta.largest_seq))
     }
 
-    /// Whether the table has tombstones, and iterators have met a long dead range in it.
-    fn is_met(&self, table: &TableFile) -> bool {
-        let overlaps = |(first, last): &(Vec<u8>, Vec<u8>)| {
+    /// Whether a table has tombstones, and iterators have met a long dead range in it.
+    fn are_met(&self, group: &[Arc<TableFile>]) -> bool {
+        let overlaps = |table: &TableFile, (first, last): &(Vec<u8>, Vec<u8>)| {
             let end = Bound::Included(last.as_slice());
             self.version.overlaps(table, Some(first), end)
         };
-        table.tombstones() > 0 && self.met.iter().any(overlaps)
+        let mut tables = group.iter().filter(|table| table.tombstones() > 0);
+        tables.any(|table| self.met.iter().any(|range| overlaps(table, range)))
     }
 
-    /// Whether so many tombstones and old versions of a table are many, also compared with the
-    /// entries rewritten to drop them.
-    fn are_worth_it(&self, level: usize, table: &TableFile, droppable: u64) -> bool {
+    /// Whether few entries are rewritten for each tombstone and old version of a group. Tables
+    /// below count. The group's own entries count in the last level, and unless its tombstones are
+    /// many by themselves.
+    fn are_cheap(&self, level: usize, group: &[Arc<TableFile>]) -> bool {
+        let version = self.version;
+        let entries = |tables: &[Arc<TableFile>]| total(tables.iter().map(|t| t.entries()));
+        let droppable = tombstones_of(group);
+        let is_little = |entries: u64| entries <= droppable.saturating_mul(MOST_REWRITTEN);
         let output_level = match level {
             0 => self.base_level,
             _ => level + 1,
         };
-        let below = output_level..self.version.num_levels();
-        let overlapping = |level| {
-            let first = Some(table.smallest_user_key());
-            self.version.overlapping(level, first, table.end())
-        };
-        // In the last level, the table itself. Tables that it meets further down are rewritten,
-        // too.
-        let entries = |tables: &[Arc<TableFile>]| total(tables.iter().map(|t| t.entries()));
-        let rewritten = match below.is_empty() || level == output_level {
-            true => table.entries(),
-            false => total(below.map(|level| entries(overlapping(level)))),
-        };
-        droppable >= self.many && rewritten <= droppable.saturating_mul(MOST_REWRITTEN)
+        let below = output_level..version.num_levels();
+        let own_count = below.is_empty() || !are_many(version, droppable);
+        if own_count && !is_little(entries(group)) {
+            return false;
+        }
+        let range = key_range(group, &version.comparator);
+        range.is_some_and(|(first, end)| {
+            let overlapping = |level| entries(version.overlapping(level, Some(first), end));
+            is_little(total(below.map(overlapping)))
+        })
     }
+}
+
+/// The tombstones of tables, and the old versions that were kept for snapshots.
+fn tombstones_of(tables: &[Arc<TableFile>]) -> u64 {
+    total(
+        tables
+            .iter()
+            .map(|table| match mutant!(shadowed_versions_stay) {
+                true => table.tombstones(),
+                false => table.droppable(),
+            }),
+    )
 }

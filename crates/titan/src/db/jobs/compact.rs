@@ -202,8 +202,7 @@ impl Shared {
             let picked = picker::pick(&family.version, &options, circumstances, &mut fitting);
             let picked = picked.or_else(|| {
                 let (version, dead) = (&family.version, &family.family.dead);
-                let droppable = Droppable::of(version, base, circumstances, dead);
-                let pick = || droppable.pick(&options);
+                let pick = || Droppable::of(version, base, circumstances, dead).pick(&options);
                 fitting.admit(circumstances.idle_cleanup.then(pick).flatten()?)
             });
             let picked = picked.or_else(|| {

@@ -69,7 +69,8 @@ impl Shared {
         let is_idle = state.idle.is_over(now.since);
         let oldest_snapshot = self.pins.snapshots.oldest();
         let needed = |f: &FamilyState| needs_cleanup(f, oldest_snapshot);
-        let needed = !self.is_cleaning_up(&state) && state.families.values().any(needed);
+        // Looks at tables, under the lock: in vain while users write.
+        let needed = !wrote && !self.is_cleaning_up(&state) && state.families.values().any(needed);
         if !needed && !wrote {
             // Before the state lock is released: a job that ends after this evaluation must find
             // that the thread waits, and wake it.
