@@ -88,6 +88,7 @@ public final class RocksDbPeer {
             case "rollback": end(f[1]).rollback(); break;
             case "checkpoint": checkpoint(f); break;
             case "backup": backup(f); break;
+            case "catch-up": db.tryCatchUpWithPrimary(); break;
             case "verify": db.verifyChecksum(); break;
             case "dump": dump(f[1]); break;
             default: throw new IllegalArgumentException(f[0]);
@@ -135,6 +136,8 @@ public final class RocksDbPeer {
         switch (kind) {
             case "plain":
                 return RocksDB.open(dbOptions, path, descriptors, handles);
+            case "secondary":
+                return RocksDB.openAsSecondary(dbOptions, path, path + ".secondary", descriptors, handles);
             case "optimistic":
                 return OptimisticTransactionDB.open(dbOptions, path, descriptors, handles);
             case "ttl":

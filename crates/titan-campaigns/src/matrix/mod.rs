@@ -7,15 +7,18 @@
 //! | [`content`] | the contents of a database according to each of the two |
 //! | [`looks`] | the steps of Titan on such a directory |
 //! | [`written`] | the directories that Titan writes |
+//! | [`followed`] | a secondary beside Titan, which writes |
 //!
 //! Each release writes the directories for which it has options. RocksDB itself then lists the
 //! contents of a copy, since reading changes a directory. Titan must read the same, or refuse for
 //! the reason that the case states; write, flush, compact, check and open it again; and RocksDB
 //! must read the result, write to it, and then Titan again (FMT-1). In the other direction every
 //! release reads a database that Titan wrote, flushes and compacts it, and Titan reads the result.
+//! And a secondary of the release follows a database that Titan writes to.
 
 mod cases;
 mod content;
+mod followed;
 mod looks;
 mod release;
 mod written;
@@ -211,6 +214,16 @@ impl Shared {
             let root = dir.join(written.name.replace([' ', ','], "-"));
             let said = self.directory(release, task, written.name, &root, || {
                 written.read_by(&mut program, &root)
+            });
+            match said {
+                true => verdicts.written += 1,
+                false => verdicts.wrong += 1,
+            }
+        }
+        if Matrix::wants(&self.only, followed::NAME) && task.goes_on() {
+            let root = dir.join(followed::NAME);
+            let said = self.directory(release, task, followed::NAME, &root, || {
+                followed::follow(&mut program, &root, self.seed)
             });
             match said {
                 true => verdicts.written += 1,

@@ -30,6 +30,7 @@ const SAMPLE: &[&str] = &[
     "committed-after-a-kill",
     "prepared-undecided",
     "families with different options",
+    "followed-by-a-secondary",
 ];
 
 #[test]

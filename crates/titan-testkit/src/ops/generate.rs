@@ -83,6 +83,35 @@ impl Weights {
         }
     }
 
+    /// No operation.
+    pub const fn nothing() -> Self {
+        Weights {
+            put: 0,
+            merge: 0,
+            delete: 0,
+            single_delete: 0,
+            delete_range: 0,
+            batch: 0,
+            get: 0,
+            multi_get: 0,
+            scan: 0,
+            iter: 0,
+            move_iter: 0,
+            drop_iter: 0,
+            snapshot: 0,
+            drop_snapshot: 0,
+            flush: 0,
+            compact: 0,
+            compact_some: 0,
+            collect: 0,
+            checkpoint: 0,
+            reopen: 0,
+            create_cf: 0,
+            drop_cf: 0,
+            synced_percent: 0,
+        }
+    }
+
     /// Only operations that change contents, and flushes: for crash tests.
     pub fn writes_only() -> Self {
         Weights {
