@@ -19,7 +19,8 @@ use std::time::Instant;
 
 use clap::{ValueEnum, value_parser};
 use serde::Serialize;
-use titan::{DiskUsage, Error, Result};
+use serde_json::json;
+use titan::{Db, DiskUsage, Error, Result};
 
 use crate::global::Global;
 use crate::output::{self, Out, Table};
@@ -29,7 +30,7 @@ use crate::{interrupt, progress};
 
 use bulk::Bulk;
 use loader::{Loader, Tally};
-use records::STANDARD_INPUT;
+use records::is_standard_input;
 use walk::Walk;
 
 /// Store files, or the records of files, in a database
@@ -44,9 +45,11 @@ use walk::Walk;
 /// Of entries with the same key, the last one counts, also with --bulk. That writes no log: it
 /// sorts entries outside of memory, and adds them in one step at the end, as `titan ingest` does.
 /// So a load that fails or is interrupted has loaded nothing, but for values of min_blob_size and
-/// more: they go to blob files as they come, and an error says how many did. Until the end, sorted
-/// entries take their bytes once, and twice if the input is not sorted, beside the database. Tables
-/// go below all others, or above those with keys of their range, where compactions merge them.
+/// more: they go to blob files as they come, and an error says how many did. Files and records that
+/// are left out are no such failure. Until the end, sorted entries take their bytes once, and twice
+/// if the input is not sorted, beside the database. Tables go below all others, or above those with
+/// keys of their range, where compactions merge them. Among large values they go above all others,
+/// since the pointers to those are there.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -130,17 +133,13 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
     if target.was_made() && tally.entries == 0 && tally.failed > 0 {
         return Err(target.undo_after(nothing_loaded(&tally)));
     }
-    let db = target.db;
-    db.flush_all()?;
-    let seconds = started.elapsed().as_secs_f64();
-    let summary = Summary {
-        seconds,
-        bytes_per_sec: tally.bytes as f64 / seconds.max(1e-9),
-        disk: disk_usage(&args.db)?,
-        live: Live::count(&db)?,
-        tally,
+    interrupt::name("count");
+    let counted = count(&args.db, target.db, tally, started);
+    let counted = counted.map_err(|e| e.context(all_loaded(&tally)))?;
+    let (Some(summary), false) = (counted, interrupt::has_come()) else {
+        tell_interrupted(&tally);
+        return Ok(ExitCode::SUCCESS);
     };
-    db.close()?;
     let mut out = Out::new();
     if global.json {
         out.json(&summary)?;
@@ -156,6 +155,32 @@ pub(crate) fn run(args: &Args, global: &Global) -> Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a complete load. None after the signal, since nobody waits for the summary then.
+fn count(directory: &Path, db: Db, tally: Tally, started: Instant) -> Result<Option<Summary>> {
+    db.flush_all()?;
+    let seconds = started.elapsed().as_secs_f64();
+    let summary = match interrupt::has_come() {
+        true => None,
+        false => Some(Summary {
+            seconds,
+            bytes_per_sec: tally.bytes as f64 / seconds.max(1e-9),
+            disk: disk_usage(directory)?,
+            live: Live::count(&db)?,
+            tally,
+        }),
+    };
+    db.close().map(|()| summary)
+}
+
+/// Says that the signal came too late.
+fn tell_interrupted(tally: &Tally) {
+    let loaded = all_loaded(tally);
+    match output::is_json() {
+        true => output::tell(json!({ "loaded": tally })),
+        false => output::tell(format_args!("titan: {loaded}")),
+    }
 }
 
 /// A load that ended with an error.
@@ -206,7 +231,7 @@ fn load_paths(args: &Args, left_out: &[&Path], loader: &mut Loader<'_>) -> Resul
         }
         for found in Walk::new(std::slice::from_ref(path), left_out)?.files() {
             match found {
-                Err(error) => loader.failed(&error),
+                Err(error) => loader.failed(&error)?,
                 Ok(walk::Found::Skipped) => loader.skipped(),
                 Ok(walk::Found::File(path)) => load_file(args, &path, loader)?,
             }
@@ -223,8 +248,12 @@ fn load_file(args: &Args, path: &Path, loader: &mut Loader<'_>) -> Result<()> {
     }
 }
 
-fn is_standard_input(path: &Path) -> bool {
-    path == Path::new(STANDARD_INPUT)
+/// The result of a complete load.
+fn all_loaded(tally: &Tally) -> String {
+    match tally.failed {
+        0 => "everything was loaded".to_owned(),
+        failed => format!("everything but {} was loaded", output::count(failed)),
+    }
 }
 
 fn nothing_loaded(tally: &Tally) -> Error {

@@ -52,22 +52,40 @@ struct Run {
     values: Vec<SstFileInfo>,
     /// Keys of values that were written elsewhere, as deletions.
     keys: Vec<SstFileInfo>,
+    /// The first key of all tables, and the last.
+    range: (Vec<u8>, Vec<u8>),
 }
 
 impl Run {
+    /// Of tables of which each kind has its smallest keys first. None has no tables.
+    fn new(
+        values: Vec<SstFileInfo>,
+        keys: Vec<SstFileInfo>,
+        order: &dyn Comparator,
+    ) -> Option<Self> {
+        let firsts = [values.first(), keys.first()].into_iter().flatten();
+        let lasts = [values.last(), keys.last()].into_iter().flatten();
+        let first = firsts
+            .map(|table| &table.smallest_key)
+            .min_by(|a, b| order.compare(a, b))?;
+        let last = lasts
+            .map(|table| &table.largest_key)
+            .max_by(|a, b| order.compare(a, b))?;
+        Some(Run {
+            range: (first.clone(), last.clone()),
+            values,
+            keys,
+        })
+    }
+
     fn tables(&self) -> impl Iterator<Item = &SstFileInfo> {
         self.values.iter().chain(&self.keys)
     }
 
     /// Whether both have keys of one range.
     fn overlaps(&self, other: &Run, order: &dyn Comparator) -> bool {
-        let is_before = |one: &Run, other: &Run| {
-            one.tables().all(|a| {
-                let mut others = other.tables();
-                others.all(|b| order.compare(&a.largest_key, &b.smallest_key).is_lt())
-            })
-        };
-        !is_before(self, other) && !is_before(other, self)
+        let ((first, last), (others_first, others_last)) = (&self.range, &other.range);
+        order.compare(last, others_first).is_ge() && order.compare(others_last, first).is_ge()
     }
 }
 
@@ -154,11 +172,10 @@ impl<'a> Bulk<'a> {
             };
             tables.add(key, value, &self.options, &mut self.workplace)
         })?;
-        let run = Run {
-            values: values.finish()?,
-            keys: keys.finish()?,
-        };
         let order = &*self.options.default.comparator;
+        let Some(run) = Run::new(values.finish()?, keys.finish()?, order) else {
+            return Ok(());
+        };
         if !self.runs_overlap && self.runs.iter().any(|other| run.overlaps(other, order)) {
             self.runs_overlap = true;
             // The tables of a run are written once more: nobody looks for single keys in them.
@@ -172,7 +189,7 @@ impl<'a> Bulk<'a> {
     ///
     /// # Errors
     /// `Closed` after the signal, if it came before that step.
-    pub(super) fn finish(mut self) -> Result<()> {
+    pub(super) fn finish(&mut self) -> Result<()> {
         check_signal()?;
         self.write_run()?;
         // Its memory is not needed any more.
@@ -239,7 +256,9 @@ impl<'a> Bulk<'a> {
     }
 }
 
-fn check_signal() -> Result<()> {
+/// # Errors
+/// `Closed` after the signal.
+pub(super) fn check_signal() -> Result<()> {
     match interrupt::has_come() {
         true => Err(Error::new(ErrorKind::Closed, "interrupted")),
         false => Ok(()),

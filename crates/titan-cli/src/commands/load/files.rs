@@ -9,14 +9,14 @@ use super::loader::Loader;
 use crate::input;
 
 /// Adds the file to the load, or reports why it cannot be loaded. Returns only errors of
-/// the database.
+/// the load.
 pub(super) fn load_file(path: &Path, loader: &mut Loader<'_>) -> Result<()> {
     match input::read_file(path) {
         Ok(value) => {
             loader.add(&key_of(path), &value, value.len() as u64)?;
             loader.file_done();
         }
-        Err(error) => loader.failed(&error),
+        Err(error) => loader.failed(&error)?,
     }
     Ok(())
 }

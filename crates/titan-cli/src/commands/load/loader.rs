@@ -4,8 +4,8 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use titan::{ColumnFamily, Db, Error, Result, WriteBatch, WriteOptions};
 
-use super::bulk::Bulk;
-use crate::{interrupt, output};
+use super::bulk::{self, Bulk};
+use crate::output;
 
 /// A batch is committed once it has this many bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -32,7 +32,6 @@ pub(super) struct Loader<'a> {
     batch: WriteBatch,
     /// Takes rows that go to tables, if any do; the others go past the log then.
     bulk: Option<Bulk<'a>>,
-    is_bulk: bool,
     /// Entries that were committed.
     committed: u64,
     /// Bytes of input by which the bar has not advanced: those of the batch, which are yet to be
@@ -54,7 +53,6 @@ impl<'a> Loader<'a> {
             db,
             family,
             batch: WriteBatch::new(),
-            is_bulk: bulk.is_some(),
             bulk,
             committed: 0,
             pending: 0,
@@ -101,7 +99,7 @@ impl<'a> Loader<'a> {
         }
         let batch = std::mem::take(&mut self.batch);
         let options = WriteOptions {
-            disable_wal: self.is_bulk,
+            disable_wal: self.bulk.is_some(),
             ..WriteOptions::default()
         };
         self.db.write(batch, &options)?;
@@ -116,13 +114,16 @@ impl<'a> Loader<'a> {
     }
 
     /// Reports something that cannot be loaded; the load continues.
-    pub(super) fn failed(&mut self, error: &Error) {
-        if interrupt::has_come() {
-            // The input ended for that reason, and the load will.
-            return;
+    ///
+    /// # Errors
+    /// `Closed` after the signal, which may be why it cannot.
+    pub(super) fn failed(&mut self, error: &Error) -> Result<()> {
+        if self.bulk.is_some() {
+            bulk::check_signal()?;
         }
         self.tally.failed += 1;
         self.progress.suspend(|| output::complain(error));
+        Ok(())
     }
 
     /// Counts a file of a kind that is not loaded.
@@ -134,7 +135,11 @@ impl<'a> Loader<'a> {
     pub(super) fn finish(&mut self) -> Result<Tally> {
         self.commit()?;
         self.progress.finish_and_clear();
-        if let Some(bulk) = self.bulk.take() {
+        if let Some(bulk) = &mut self.bulk {
+            if self.committed > 0 {
+                // No log has them.
+                self.family.flush()?;
+            }
             bulk.finish()?;
         }
         Ok(self.tally)
@@ -149,11 +154,11 @@ impl<'a> Loader<'a> {
     /// database.
     pub(super) fn give_up(self, error: Error) -> Error {
         self.progress.finish_and_clear();
-        if !self.is_bulk {
+        let Some(bulk) = self.bulk else {
             return error;
-        }
+        };
         // Its tables are removed before the error is told.
-        drop(self.bulk);
+        drop(bulk);
         if self.committed == 0 {
             return error.context("nothing was loaded");
         }

@@ -15,24 +15,26 @@ use super::loader::Loader;
 use super::piped::Piped;
 use crate::input;
 
-/// The path that stands for standard input.
-pub(super) const STANDARD_INPUT: &str = "-";
+/// Whether a path stands for standard input. A directory may be named so: `-/` or `./-`.
+pub(super) fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
 
 /// Opens a file, or standard input.
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    match path == Path::new(STANDARD_INPUT) {
-        true => Ok(Box::new(Piped::standard_input())),
+    match is_standard_input(path) {
+        true => Ok(Box::new(Piped::standard_input()?)),
         false => Ok(Box::new(File::open(path)?)),
     }
 }
 
 /// Adds each line of the file, or reports the error in it. Skips blank lines. Ends with a line that
-/// is larger than the largest value. Returns only errors of the database.
+/// is larger than the largest value. Returns only errors of the load.
 pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let mut reader = match open(path) {
         Ok(file) => BufReader::with_capacity(1 << 20, file),
         Err(error) => {
-            loader.failed(&Error::io(error, "read", path));
+            loader.failed(&Error::io(error, "read", path))?;
             return Ok(());
         }
     };
@@ -44,7 +46,7 @@ pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> R
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => {
-                loader.failed(&error);
+                loader.failed(&error)?;
                 return Ok(());
             }
         }
@@ -56,7 +58,7 @@ pub(super) fn load_jsonl(path: &Path, field: &str, loader: &mut Loader<'_>) -> R
         }
         match json_key(record, field) {
             Ok(key) => loader.add(key.as_bytes(), record, read)?,
-            Err(why) => loader.failed(&wrong(path, number, &why)),
+            Err(why) => loader.failed(&wrong(path, number, &why))?,
         }
     }
     loader.file_done();
@@ -82,7 +84,7 @@ fn json_key(record: &[u8], field: &str) -> Result<String, String> {
 }
 
 /// Adds each row of the file, or reports the error in it. Ends with a row that is larger than the
-/// largest value. Returns only errors of the database.
+/// largest value. Returns only errors of the load.
 pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Result<()> {
     let max = input::max();
     let opened = open(path).map_err(csv::Error::from);
@@ -96,16 +98,16 @@ pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Res
     let (names, mut reader) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            loader.failed(&csv_error(path, error));
+            loader.failed(&csv_error(path, error))?;
             return Ok(());
         }
     };
     if let Some(name) = repeated(&names) {
-        loader.failed(&wrong(path, 1, &format!("two fields have the name {name}")));
+        loader.failed(&wrong(path, 1, &format!("two fields have the name {name}")))?;
         return Ok(());
     }
     let Some(column) = names.iter().position(|name| name == field) else {
-        loader.failed(&wrong(path, 1, &format!("no field {field}")));
+        loader.failed(&wrong(path, 1, &format!("no field {field}")))?;
         return Ok(());
     };
     let mut row = StringRecord::new();
@@ -127,7 +129,7 @@ pub(super) fn load_csv(path: &Path, field: &str, loader: &mut Loader<'_>) -> Res
             Ok(false) => break,
             Err(error) => {
                 let fatal = matches!(error.kind(), csv::ErrorKind::Io(_));
-                loader.failed(&csv_error(path, error));
+                loader.failed(&csv_error(path, error))?;
                 if fatal {
                     return Ok(());
                 }

@@ -108,6 +108,10 @@ fn a_bulk_load_is_a_load() {
     }
     loads_equally("k,v\na,1\nb,1\nb,2\na,2\nc,1\na,3\nc,2\n", &[]);
     loads_equally("k,v\n", &[]);
+    // A large row of the empty key, and then a small one.
+    let large = "x".repeat(5000);
+    loads_equally(&format!("k,v\n,{large}\n,small\n"), &[]);
+    loads_equally(&format!("k,v\nb,1\n,small\n,{large}\n"), &[]);
 }
 
 /// Files that do not overlap are at the last level, sorted or not.
@@ -185,6 +189,15 @@ fn directories_of_others_are_left_alone() {
     let said = place.refused(&["load", "new", "tree", "--bulk", "--temp", "none"]);
     assert!(said.contains("none/new.bulk-1"), "{said}");
     assert!(!place.path("new").exists());
+    // No more than these are passed over.
+    for nth in 1..=100 {
+        fs::create_dir(place.path(&format!("temp/db.bulk-{nth}"))).unwrap();
+    }
+    let output = place.run(&["load", "db", "tree", "--bulk", "--temp", "temp"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("too many directories"), "{said}");
+    assert_eq!(fs::read_dir(place.path("temp")).unwrap().count(), 100);
 }
 
 /// No file may have more than 4 MiB: as on a full device, a write fails in the middle.
@@ -195,8 +208,8 @@ fn a_bulk_load_that_fails_has_loaded_nothing() {
     for n in 0..8000 {
         row(&mut rows, n * 7919 % 8009, 700);
     }
-    place.write("rows.csv", rows);
-    let failing = |args: &[&str]| {
+    place.write("rows.csv", &rows);
+    let failing = |args: &[&str], expected: &str| {
         let mut load = Command::new("sh");
         let script = r#"trap "" XFSZ; ulimit -f 8192; exec "$0" "$@""#;
         load.arg("-c")
@@ -207,19 +220,30 @@ fn a_bulk_load_that_fails_has_loaded_nothing() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains("nothing was loaded"), "{said}");
+        assert!(said.contains(expected), "{said}");
     };
+    let nothing = "nothing was loaded: ";
     let args = load("db", "rows.csv", &["--bulk"]);
-    failing(&args);
+    failing(&args, nothing);
     assert_eq!(names(&place), ["rows.csv"]);
     place.ok(&["put", "db", "k00000", "old"]);
-    failing(&args);
-    failing(&[&args[..], &["--cf", "new"]].concat());
+    failing(&args, nothing);
+    failing(&[&args[..], &["--cf", "new"]].concat(), nothing);
     assert_eq!(names(&place), ["db", "rows.csv"]);
     assert_eq!(place.text(&["scan", "db"]), "k00000 : old\n");
     let stats = place.json(&["stats", "db", "--json"]);
     assert_eq!(stats["families"].as_array().unwrap().len(), 1, "{stats}");
     place.ok(&["check", "db"]);
+    // Large values have no log, and their flush fails.
+    rows.truncate("k,v\n".len());
+    for n in 0..400 {
+        row(&mut rows, n, 20_000);
+    }
+    place.write("rows.csv", rows);
+    let may = "large values may have been loaded, and nothing else: ";
+    failing(&load("other", "rows.csv", &["--bulk"]), may);
+    assert_eq!(names(&place), ["db", "other", "rows.csv"]);
+    place.ok(&["check", "other"]);
 }
 
 #[test]
@@ -280,6 +304,47 @@ fn an_interrupted_bulk_load_has_loaded_nothing_small() {
     assert_eq!(count, large.to_string());
     assert_eq!(names(&place), ["db"]);
     place.ok(&["check", "db"]);
+}
+
+#[test]
+fn a_bulk_load_of_bad_rows_can_be_interrupted() {
+    let place = Place::new();
+    let mut child = piped(&place, &load("db", "-", &["--bulk"]));
+    let mut input = child.stdin.take().unwrap();
+    let rows = std::thread::spawn(move || {
+        let mut rows = b"k,v\n".to_vec();
+        while input.write_all(&rows).is_ok() {
+            rows = b"bad\n".to_vec();
+        }
+    });
+    while !place.path("db.bulk-1").exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    let kill = ["-INT".to_owned(), child.id().to_string()];
+    assert!(Command::new("kill").args(kill).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    rows.join().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(
+        said.ends_with("titan: closed: nothing was loaded: interrupted\n"),
+        "{said}"
+    );
+    assert!(names(&place).is_empty(), "{:?}", names(&place));
+}
+
+#[test]
+fn a_directory_may_have_the_name_of_standard_input() {
+    let place = Place::new();
+    place.write("-/rows.csv", "k,v\na,1\n");
+    for path in ["-/", "./-"] {
+        place.ok(&load("db", path, &[]));
+        assert_eq!(place.text(&["scan", "db", "--keys-only"]), "a\n");
+        fs::remove_dir_all(place.path("db")).unwrap();
+    }
+    place.ok(&["load", "db", "-/"]);
+    assert_eq!(place.text(&["scan", "db", "--keys-only"]), "-/rows.csv\n");
 }
 
 #[test]

@@ -13,6 +13,7 @@ const NO_VALUE: u32 = u32::MAX;
 struct Row {
     /// The first bytes of the key, which decide most comparisons.
     prefix: u64,
+    /// The place of the key; later rows have later places.
     at: usize,
     key: u32,
     value: u32,
@@ -64,6 +65,10 @@ impl Part {
         }
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
+        if self.bytes.len() == row.at {
+            // The next row would have the same place.
+            self.bytes.push(0);
+        }
         self.rows.push(row);
     }
 
@@ -181,5 +186,23 @@ mod tests {
         part.push(b"a", Some(b"1"));
         part.push(b"a", Some(b"2"));
         assert_eq!(drained(&mut part), [(bytes("a"), Some(bytes("2")))]);
+    }
+
+    #[test]
+    fn the_last_row_counts_where_one_has_no_bytes() {
+        let mut part = Part::new(Arc::new(BytewiseComparator));
+        // Many, since a sort may leave few of them in their order.
+        for rows in 1..100 {
+            for _ in 0..rows {
+                part.push(b"", None);
+            }
+            part.push(b"", Some(b"1"));
+            assert_eq!(drained(&mut part), [(vec![], Some(b"1".to_vec()))]);
+            part.push(b"", Some(b"1"));
+            for _ in 0..rows {
+                part.push(b"", None);
+            }
+            assert_eq!(drained(&mut part), [(vec![], None)]);
+        }
     }
 }

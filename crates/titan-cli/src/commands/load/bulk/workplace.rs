@@ -9,6 +9,9 @@ use titan::{Error, Result};
 
 use crate::output;
 
+/// Directories of other loads that are passed over.
+const MOST_OTHERS: u32 = 99;
+
 /// A new directory. It is removed, with all that it has, when this is dropped.
 pub(super) struct Workplace {
     path: PathBuf,
@@ -20,19 +23,19 @@ impl Workplace {
     /// an earlier load, whose process was killed, is left alone, since it may be another's, and
     /// standard error names it.
     pub(super) fn new(database: &Path, parent: Option<&Path>) -> Result<Self> {
-        let failed = |e, path: &Path| Error::io(e, "create", path);
-        let database = fs::canonicalize(database).map_err(|e| failed(e, database))?;
+        let found = fs::canonicalize(database);
+        let database = found.map_err(|e| Error::io(e, "look at", database))?;
         let name = database.file_name().unwrap_or_default();
         let beside = database.parent().unwrap_or(&database);
         let parent = parent.unwrap_or(beside);
-        for nth in 1_u32.. {
+        for nth in 1..=MOST_OTHERS + 1 {
             let mut name = name.to_owned();
             name.push(format!(".bulk-{nth}"));
             let path = parent.join(name);
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Workplace { path, tables: 0 }),
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => tell_of_other(&path),
-                Err(e) => return Err(failed(e, &path)),
+                Err(e) => return Err(Error::io(e, "create", &path)),
             }
         }
         let why = "there are too many directories of loads that were killed";
