@@ -168,7 +168,10 @@ impl<'a> Loader<'a> {
                 "{count} large values were loaded, and nothing else"
             )),
             Err(e) => {
-                output::complain(&e);
+                // Flushing may be what failed before.
+                if e.to_string() != error.to_string() {
+                    output::complain(&e);
+                }
                 error.context("large values may have been loaded, and nothing else")
             }
         }

@@ -339,11 +339,12 @@ fn a_directory_may_have_the_name_of_standard_input() {
     let place = Place::new();
     place.write("-/rows.csv", "k,v\na,1\n");
     for path in ["-/", "./-"] {
-        place.ok(&load("db", path, &[]));
+        let args = ["load", "db", "--format", "csv", "--key", "k", "--", path];
+        place.ok(&args);
         assert_eq!(place.text(&["scan", "db", "--keys-only"]), "a\n");
         fs::remove_dir_all(place.path("db")).unwrap();
     }
-    place.ok(&["load", "db", "-/"]);
+    place.ok(&["load", "db", "--", "-/"]);
     assert_eq!(place.text(&["scan", "db", "--keys-only"]), "-/rows.csv\n");
 }
 
