@@ -2,7 +2,8 @@
 //!
 //! The database keeps to what RocksDB's secondary follows beside RocksDB itself. Elsewhere it is
 //! wrong there too: releases from 7.10 to 11.1 crash on a value in a blob file, others miss entries
-//! after a compaction, and all apply a merge operand twice that was flushed meanwhile.
+//! after a compaction, and all apply a merge operand twice that was flushed meanwhile. Deletions of
+//! ranges are left out: the newest release misses some after a flush.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +43,6 @@ pub(super) fn follow(program: &mut Program, root: &Path, seed: u64) -> Checked<(
     generator.weights = Weights {
         put: 300,
         delete: 60,
-        delete_range: 10,
         batch: 60,
         flush: 8,
         synced_percent: 10,
@@ -70,7 +70,7 @@ pub(super) fn follow(program: &mut Program, root: &Path, seed: u64) -> Checked<(
 }
 
 /// A database that RocksDB can follow: without zeros at the ends of logs, values in blob files,
-/// compactions and merge operands.
+/// compactions, merge operands and deletions of ranges.
 fn options() -> Options {
     let mut options = Options::default();
     options.db.vfs = Arc::new(StdVfs);

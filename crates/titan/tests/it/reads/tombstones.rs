@@ -453,8 +453,8 @@ fn few_tombstones_of_large_entries_are_compacted_away_once_the_database_is_idle(
             db.close().unwrap();
             db = open(&options);
             assert!(table_bytes(&db) > 2 << 20, "{what}");
-            // One by one, and in one batch. The database may seem idle before, but not in the middle
-            // of the last ones: what is left then would be too little.
+            // One by one, and in one batch. The database may seem idle before, but not in the
+            // middle of the last ones: what is left then would be too little.
             for n in 0..500 {
                 db.delete(&key(n)).unwrap();
             }
