@@ -41,7 +41,12 @@ const REST: u64 = 8;
 /// Whether so many tombstones are many, by their number or by the bytes that they free. Cost:
 /// O(levels).
 pub(crate) fn are_many(version: &Version, tombstones: u64) -> bool {
-    tombstones >= that_free(version, MUCH).min(MANY_TOMBSTONES)
+    tombstones >= many(version)
+}
+
+/// The number from which on tombstones are many. Cost: O(levels).
+fn many(version: &Version) -> u64 {
+    that_free(version, MUCH).min(MANY_TOMBSTONES)
 }
 
 /// The number of tombstones in a memtable that free so much of a version that an idle database
@@ -62,21 +67,30 @@ fn that_free(version: &Version, bytes: u64) -> u64 {
 }
 
 /// The tombstones of an idle family, as far as compactions can drop them.
-///
-/// Tables that are compacted together are a *group*: all of level 0, or one table of another level.
 pub(crate) struct Droppable<'a> {
     version: &'a Arc<Version>,
     /// The level that compactions of level 0 write to.
     base_level: usize,
-    circumstances: Circumstances,
-    /// The number of tombstones that are cheap to drop, if they are more than a rest.
-    cheap: u64,
-    /// The first and the last key of each long dead range.
-    met: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The number from which on tombstones are many.
+    many: u64,
+    /// Those whose tombstones no snapshot needs, the uppermost level first.
+    groups: Vec<Group<'a>>,
+}
+
+/// Tables that are compacted together: all of level 0, or one table of another level.
+struct Group<'a> {
+    level: usize,
+    tables: &'a [Arc<TableFile>],
+    /// Their tombstones, and the old versions that were kept for snapshots.
+    tombstones: u64,
+    /// Whether few entries are rewritten for each of these.
+    is_cheap: bool,
+    /// Whether iterators have met a long dead range in a table with tombstones.
+    is_met: bool,
 }
 
 impl<'a> Droppable<'a> {
-    /// Cost: O(levels); O(tables) if there are more tombstones than a rest.
+    /// Cost: O(levels); O(tables) if there are more tombstones than a rest, or long dead ranges.
     pub(crate) fn of(
         version: &'a Arc<Version>,
         base_level: usize,
@@ -90,23 +104,41 @@ impl<'a> Droppable<'a> {
         let mut droppable = Droppable {
             version,
             base_level,
-            circumstances,
-            cheap: 0,
-            met,
+            many: many(version),
+            groups: Vec::new(),
         };
-        if are_many(version, version.droppable().saturating_mul(REST)) {
-            let levels = 0..version.num_levels();
-            let cheap = levels.flat_map(|level| droppable.worth_it(level, true, false));
-            droppable.cheap = total(cheap.map(tombstones_of));
+        let is_rest = version.droppable().saturating_mul(REST) < droppable.many;
+        if is_rest && met.is_empty() {
+            return droppable;
+        }
+        let oldest = circumstances.oldest_snapshot;
+        let is_seen =
+            |table: &Arc<TableFile>| oldest.is_none_or(|oldest| oldest >= table.meta.largest_seq);
+        for level in 0..version.num_levels() {
+            let tables = version.level(level).tables();
+            let together = match level {
+                0 => tables.len().max(1),
+                _ => 1,
+            };
+            for tables in tables.chunks(together) {
+                let tombstones = tombstones_of(tables);
+                if tombstones > 0 && tables.iter().all(is_seen) {
+                    droppable.groups.push(Group {
+                        level,
+                        tables,
+                        tombstones,
+                        is_cheap: !is_rest && droppable.is_cheap(level, tables, tombstones),
+                        is_met: are_met(version, tables, &met),
+                    });
+                }
+            }
         }
         droppable
     }
 
     /// Whether a compaction is due.
     pub(crate) fn is_any(&self) -> bool {
-        let cheap = are_many(self.version, self.cheap);
-        let mut levels = 0..self.version.num_levels();
-        levels.any(|level| self.worth_it(level, cheap, true).next().is_some())
+        self.worth_it(1).next().is_some()
     }
 
     /// A compaction that drops tombstones, or moves them down, once one was due. The uppermost
@@ -114,77 +146,41 @@ impl<'a> Droppable<'a> {
     pub(crate) fn pick(&self, options: &ColumnFamilyOptions) -> Option<Compaction> {
         let version = self.version;
         let last = version.num_levels().saturating_sub(1);
-        let cheap = are_many(version, self.cheap.saturating_mul(REST));
-        let mut levels = 0..version.num_levels();
-        levels.find_map(|level| {
-            let mut groups = self.worth_it(level, cheap, true);
-            let mut picked = groups.find_map(|group| match level {
-                _ if group.iter().any(|table| table.is_compacting()) => None,
-                0 => pick_level0(version, self.base_level, options),
-                _ => {
-                    let inputs = clean_cut(version, level, group.to_vec());
-                    complete(version, level, (level + 1).min(last), inputs)
-                }
-            })?;
-            // A table that is only moved keeps its tombstones.
-            picked.force_rewrite = picked.is_bottommost();
-            Some(picked)
-        })
+        let mut picked = self.worth_it(REST).find_map(|group| match group.level {
+            0 => pick_level0(version, self.base_level, options),
+            level => {
+                let inputs = clean_cut(version, level, group.tables.to_vec());
+                complete(version, level, (level + 1).min(last), inputs)
+            }
+        })?;
+        // A table that is only moved keeps its tombstones.
+        picked.force_rewrite = picked.is_bottommost();
+        Some(picked)
     }
 
-    /// The groups of a level that are worth a compaction for their tombstones: because these are
-    /// cheap to drop, or because iterators have met them, as far as each counts.
-    fn worth_it(
-        &self,
-        level: usize,
-        cheap: bool,
-        met: bool,
-    ) -> impl Iterator<Item = &'a [Arc<TableFile>]> {
-        let tables: &'a [Arc<TableFile>] = self.version.level(level).tables();
-        let together = match level {
-            0 => tables.len().max(1),
-            _ => 1,
-        };
-        let met = met && !self.met.is_empty();
-        let groups = tables.chunks(together).filter(move |_| cheap || met);
-        groups.filter(move |group| {
-            tombstones_of(group) > 0
-                && self.can_be_dropped(group)
-                && (met && self.are_met(group) || cheap && self.are_cheap(level, group))
-        })
+    /// The groups that are worth a compaction for their tombstones: because all cheap ones together
+    /// are such a part of many, or because iterators have met them.
+    fn worth_it(&self, part: u64) -> impl Iterator<Item = &Group<'a>> {
+        let cheap = self.groups.iter().filter(|group| group.is_cheap);
+        let cheap = total(cheap.map(|group| group.tombstones));
+        let are_many = cheap.saturating_mul(part) >= self.many;
+        let groups = self.groups.iter();
+        groups.filter(move |group| group.is_met || are_many && group.is_cheap)
     }
 
-    /// Whether no snapshot needs the tombstones.
-    fn can_be_dropped(&self, group: &[Arc<TableFile>]) -> bool {
-        let oldest = self.circumstances.oldest_snapshot;
-        let mut tables = group.iter();
-        tables.all(|table| oldest.is_none_or(|oldest| oldest >= table.meta.largest_seq))
-    }
-
-    /// Whether a table has tombstones, and iterators have met a long dead range in it.
-    fn are_met(&self, group: &[Arc<TableFile>]) -> bool {
-        let overlaps = |table: &TableFile, (first, last): &(Vec<u8>, Vec<u8>)| {
-            let end = Bound::Included(last.as_slice());
-            self.version.overlaps(table, Some(first), end)
-        };
-        let mut tables = group.iter().filter(|table| table.tombstones() > 0);
-        tables.any(|table| self.met.iter().any(|range| overlaps(table, range)))
-    }
-
-    /// Whether few entries are rewritten for each tombstone and old version of a group. Tables
-    /// below count. The group's own entries count in the last level, and unless its tombstones are
-    /// many by themselves.
-    fn are_cheap(&self, level: usize, group: &[Arc<TableFile>]) -> bool {
+    /// Whether few entries are rewritten for each of the tombstones of a group. Tables below count.
+    /// The group's own entries count in the last level, and unless its tombstones are many by
+    /// themselves.
+    fn is_cheap(&self, level: usize, group: &[Arc<TableFile>], tombstones: u64) -> bool {
         let version = self.version;
         let entries = |tables: &[Arc<TableFile>]| total(tables.iter().map(|t| t.entries()));
-        let droppable = tombstones_of(group);
-        let is_little = |entries: u64| entries <= droppable.saturating_mul(MOST_REWRITTEN);
+        let is_little = |entries: u64| entries <= tombstones.saturating_mul(MOST_REWRITTEN);
         let output_level = match level {
             0 => self.base_level,
             _ => level + 1,
         };
         let below = output_level..version.num_levels();
-        let own_count = below.is_empty() || !are_many(version, droppable);
+        let own_count = below.is_empty() || tombstones < self.many;
         if own_count && !is_little(entries(group)) {
             return false;
         }
@@ -196,14 +192,21 @@ impl<'a> Droppable<'a> {
     }
 }
 
+/// Whether iterators have met one of the long dead ranges in a table with tombstones.
+fn are_met(version: &Version, tables: &[Arc<TableFile>], met: &[(Vec<u8>, Vec<u8>)]) -> bool {
+    let overlaps = |table: &TableFile, (first, last): &(Vec<u8>, Vec<u8>)| {
+        let end = Bound::Included(last.as_slice());
+        version.overlaps(table, Some(first), end)
+    };
+    let mut tables = tables.iter().filter(|table| table.tombstones() > 0);
+    tables.any(|table| met.iter().any(|range| overlaps(table, range)))
+}
+
 /// The tombstones of tables, and the old versions that were kept for snapshots.
 fn tombstones_of(tables: &[Arc<TableFile>]) -> u64 {
-    total(
-        tables
-            .iter()
-            .map(|table| match mutant!(shadowed_versions_stay) {
-                true => table.tombstones(),
-                false => table.droppable(),
-            }),
-    )
+    let of_table = |table: &Arc<TableFile>| match mutant!(shadowed_versions_stay) {
+        true => table.tombstones(),
+        false => table.droppable(),
+    };
+    total(tables.iter().map(of_table))
 }
