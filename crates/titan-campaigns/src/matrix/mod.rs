@@ -57,6 +57,16 @@ struct Verdicts {
     wrong: u64,
 }
 
+impl Verdicts {
+    /// Counts a directory of Titan's.
+    fn add_own(&mut self, is_read: bool) {
+        match is_read {
+            true => self.written += 1,
+            false => self.wrong += 1,
+        }
+    }
+}
+
 impl fmt::Display for Verdicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -215,20 +225,14 @@ impl Shared {
             let said = self.directory(release, task, written.name, &root, || {
                 written.read_by(&mut program, &root)
             });
-            match said {
-                true => verdicts.written += 1,
-                false => verdicts.wrong += 1,
-            }
+            verdicts.add_own(said);
         }
         if Matrix::wants(&self.only, followed::NAME) && task.goes_on() {
             let root = dir.join(followed::NAME);
             let said = self.directory(release, task, followed::NAME, &root, || {
                 followed::follow(&mut program, &root, self.seed)
             });
-            match said {
-                true => verdicts.written += 1,
-                false => verdicts.wrong += 1,
-            }
+            verdicts.add_own(said);
         }
         let key = (release.series, release.version.clone());
         self.verdicts.lock().insert(key, verdicts);
