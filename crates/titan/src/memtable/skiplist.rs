@@ -238,10 +238,10 @@ impl SkipList {
         &self.comparator
     }
 
-    /// Adds an entry. Returns `false`, and leaves the list as it was, if the key is there already.
-    /// Key (with trailer) and value must not be longer than [`MAX_LEN`].
+    /// Adds an entry and returns it; returns `None`, and leaves the list as it was, if the key is
+    /// there already. Key (with trailer) and value must not be longer than [`MAX_LEN`].
     #[must_use]
-    pub(super) fn insert(&self, key: Target<'_>, value: &[u8]) -> bool {
+    pub(super) fn insert(&self, key: Target<'_>, value: &[u8]) -> Option<NodeRef<'_>> {
         let height = self.draw_height();
         let mut gaps = [Gap {
             before: self.head(),
@@ -252,7 +252,7 @@ impl SkipList {
             self.gaps_from_top(key, &mut gaps);
         }
         if gaps[0].found {
-            return false;
+            return None;
         }
         let node = new_node(&self.arena, height, key, value);
         let node_ref = NodeRef {
@@ -281,7 +281,7 @@ impl SkipList {
                 // SAFETY: as above.
                 *gap = unsafe { self.walk(gap.before, level, key, None) };
                 if level == 0 && gap.found {
-                    return false; // another thread was first; the node stays unreachable
+                    return None; // another thread was first; the node stays unreachable
                 }
             }
             if gap.after.is_none() {
@@ -292,7 +292,17 @@ impl SkipList {
         if height > self.height.load(Ordering::Relaxed) {
             self.height.fetch_max(height, Ordering::Relaxed);
         }
-        true
+        Some(node_ref)
+    }
+
+    /// Whether an older entry of the same user key follows `node`; one comparison.
+    pub(super) fn has_older(&self, node: NodeRef<'_>) -> bool {
+        // SAFETY: every node has level 0.
+        let Some(older) = (unsafe { node.next(0) }) else {
+            return false;
+        };
+        let [key, older] = [node, older].map(|node| user_key(node.key()));
+        self.comparator.compare_user(key, older).is_eq()
     }
 
     /// The first entry not before `target`.
@@ -565,9 +575,8 @@ mod tests {
                 &key.to_le_bytes(),
             )
         };
-        let seed = 5;
+        let (mut expected, seed) = (std::collections::BTreeSet::new(), 5);
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut expected = std::collections::BTreeSet::new();
         for _ in 0..2000 {
             for (level, tail) in list.tail.iter().enumerate() {
                 // SAFETY: the head has all levels.
@@ -575,7 +584,8 @@ mod tests {
                 tail.store(first, Ordering::Release);
             }
             let key = rng.u64(..5000);
-            assert_eq!(insert(key), expected.insert(key), "{key}, seed {seed}");
+            let is_new = expected.insert(key);
+            assert_eq!(insert(key).is_some(), is_new, "{key}, seed {seed}");
         }
         let mut cursor = SkipListCursor::new(Arc::new(list));
         cursor.move_to(SkipList::first);

@@ -52,6 +52,8 @@ pub struct Memtable {
 struct Counters {
     entries: AtomicU64,
     deletes: AtomicU64,
+    /// Of these, the ones of keys without an older entry in this memtable.
+    deletes_outside: AtomicU64,
 }
 
 /// The size of a memtable when an estimate of its shadowed bytes began.
@@ -81,6 +83,7 @@ impl Memtable {
             counters: Counters {
                 entries: AtomicU64::new(0),
                 deletes: AtomicU64::new(0),
+                deletes_outside: AtomicU64::new(0),
             },
             shadowed: Shadowed::new(),
             age: Age::default(),
@@ -127,13 +130,16 @@ impl Memtable {
                 user_key,
                 trailer: pack(sequence, value_type as u8),
             };
-            if !self.list.insert(key, value) {
+            let Some(entry) = self.list.insert(key, value) else {
                 return Err(Error::corruption(format!(
                     "two operations on one key have sequence number {sequence}"
                 )));
+            };
+            if value_type.is_point_deletion() {
+                self.counters.count_delete(self.list.has_older(entry));
             }
         }
-        self.counters.count(value_type);
+        self.counters.entries.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -180,13 +186,8 @@ impl Memtable {
     /// Whether it has many tombstones: [`MANY_TOMBSTONES`], or so many of entries outside of it
     /// that they free much of a version.
     pub(crate) fn has_many_tombstones(&self) -> bool {
-        let deletions = self.num_deletes();
-        // The other entries may be values that were deleted since.
-        let others = self.num_entries().saturating_sub(deletions);
-        deletions >= MANY_TOMBSTONES
-            || self
-                .tombstone_alarm
-                .is_much(deletions.saturating_sub(others))
+        let outside = self.counters.deletes_outside.load(Ordering::Relaxed);
+        self.num_deletes() >= MANY_TOMBSTONES || self.tombstone_alarm.is_much(outside)
     }
 
     /// To be told when it has many tombstones, and when that is told.
@@ -332,10 +333,10 @@ impl Memtable {
 
 impl Counters {
     #[inline]
-    fn count(&self, value_type: ValueType) {
-        if value_type.is_point_deletion() {
-            self.deletes.fetch_add(1, Ordering::Relaxed);
+    fn count_delete(&self, is_of_entry_here: bool) {
+        self.deletes.fetch_add(1, Ordering::Relaxed);
+        if !is_of_entry_here {
+            self.deletes_outside.fetch_add(1, Ordering::Relaxed);
         }
-        self.entries.fetch_add(1, Ordering::Relaxed);
     }
 }

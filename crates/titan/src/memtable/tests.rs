@@ -277,6 +277,32 @@ fn range_deletions_are_kept_apart_from_entries() {
 }
 
 #[test]
+fn only_tombstones_of_entries_outside_are_many_before_their_number_is() {
+    let table = memtable(BytewiseComparator);
+    table.tombstone_alarm().set_much(3);
+    let mut sequence = 0;
+    let mut add = |value_type, key: &[u8]| {
+        sequence += 1;
+        let sequence = SequenceNumber(sequence);
+        table.add(sequence, value_type, key, b"").unwrap();
+        table.has_many_tombstones()
+    };
+    for n in 0..10u8 {
+        assert!(!add(ValueType::Value, &[n]));
+        assert!(!add(ValueType::Deletion, &[n]));
+        // The second deletes nothing.
+        assert!(!add(ValueType::SingleDeletion, &[n]));
+    }
+    // A put takes nothing off.
+    assert!(!add(ValueType::Deletion, b"x"));
+    assert!(!add(ValueType::Value, b"x"));
+    assert!(!add(ValueType::SingleDeletion, b"y"));
+    assert!(add(ValueType::Deletion, b"z"));
+    assert!(add(ValueType::Value, b"other"));
+    assert_eq!((table.num_entries(), table.num_deletes()), (35, 23));
+}
+
+#[test]
 fn it_asks_for_a_flush_at_about_its_size() {
     let size = 256 << 10;
     let user = Arc::new(BytewiseComparator);

@@ -1,8 +1,8 @@
 //! The alarm of a memtable that has many tombstones.
 //!
 //! The thread that cleans up an idle database may wait without a timeout. A commit wakes it once
-//! the memtable has many tombstones, and once only. If the thread then finds fewer, since values
-//! were added meanwhile, it sets the alarm again.
+//! the memtable has many tombstones, and once only. If the thread then finds fewer, since the
+//! version has grown meanwhile, it sets the alarm again.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -471,6 +471,21 @@ fn few_tombstones_of_large_entries_are_compacted_away_once_the_database_is_idle(
     }
 }
 
+/// Puts of other keys beside the deletions delete nothing, however often they are repeated.
+#[test]
+fn few_tombstones_beside_puts_of_the_same_keys_are_compacted_away_too() {
+    let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(9));
+    let (_, db) = with_large_entries(&vfs, &clock, 1000);
+    for n in 0..1000 {
+        let mut batch = WriteBatch::new();
+        batch.delete(&*db, key(n)).unwrap();
+        batch.put(&*db, b"directory", n.to_le_bytes()).unwrap();
+        batch.put(&*db, b"file", n.to_le_bytes()).unwrap();
+        db.write(batch, &WriteOptions::default()).unwrap();
+    }
+    eventually("large entries stay", || table_bytes(&db) < 4096);
+}
+
 /// Tables above the last level have few tombstones each, and together many.
 #[test]
 fn few_tombstones_in_each_of_many_tables_are_compacted_away_once_the_database_is_idle() {
