@@ -6,12 +6,21 @@ use crate::format::FileNumber;
 use crate::format::file_name::FileKind;
 use crate::version::edit::VersionEdit;
 
+/// The part of a database's data, as a divisor, from which on a MANIFEST takes too much of its
+/// space.
+const DATA_PER_BYTE: u64 = 128;
+
+/// Bytes up to which a MANIFEST is small, however little data there is: some thousand edits.
+const SMALL: u64 = 256 << 10;
+
 /// Appends edits to the MANIFEST of this opening, until one fails. The end of the file is unknown
 /// then, so it is never appended to again.
 pub(super) struct ManifestWriter {
     /// `None` before the first MANIFEST of this opening, and after a failure.
     current: Option<Manifest>,
     max_file_size: u64,
+    /// Bytes from which on `current` takes too much, by the data there were at its start.
+    too_much: u64,
     /// The MANIFEST in force before `current` was started.
     previous: Option<FileNumber>,
     /// Why there is no `current` now, if one failed.
@@ -26,6 +35,7 @@ impl ManifestWriter {
         ManifestWriter {
             current: None,
             max_file_size,
+            too_much: SMALL,
             previous,
             failure: None,
             unrecorded: Vec::new(),
@@ -44,7 +54,8 @@ impl ManifestWriter {
 
     /// Whether it is time for another one.
     pub(super) fn is_full(&self) -> bool {
-        let limit = |m: &Manifest| self.max_file_size.max(2 * m.initial_size());
+        let most = self.max_file_size.min(self.too_much);
+        let limit = |m: &Manifest| most.max(2 * m.initial_size());
         self.current.as_ref().is_some_and(|m| m.size() >= limit(m))
     }
 
@@ -78,8 +89,14 @@ impl ManifestWriter {
         self.unrecorded.extend(files);
     }
 
-    /// Goes on with a MANIFEST that CURRENT names now. Returns the files that are obsolete since.
-    pub(super) fn replace(&mut self, manifest: Manifest) -> impl Iterator<Item = FileKind> {
+    /// Goes on with a MANIFEST that CURRENT names now, of a database with so many bytes of data.
+    /// Returns the files that are obsolete since.
+    pub(super) fn replace(
+        &mut self,
+        manifest: Manifest,
+        data: u64,
+    ) -> impl Iterator<Item = FileKind> {
+        self.too_much = SMALL.max(data / DATA_PER_BYTE);
         let replaced = self.current.replace(manifest).map(|m| m.number());
         self.failure = None;
         let previous = replaced.or(self.previous.take());

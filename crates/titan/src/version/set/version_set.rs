@@ -9,12 +9,12 @@ use super::counters::Counters;
 use super::database_record::DatabaseRecord;
 use super::family_versions::FamilyVersions;
 use super::logs_since::LogsSince;
-use super::manifest::Manifest;
+use super::manifest::{Manifest, read_current};
 use super::manifest_writer::ManifestWriter;
 use crate::clock::SystemClock;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::file_name::FileKind;
-use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber};
+use crate::format::{ColumnFamilyId, FileNumber, SequenceNumber, total};
 use crate::number_map::NumberMap;
 use crate::options::SettingTexts;
 use crate::options::file::OptionsFile;
@@ -443,12 +443,26 @@ impl VersionSet {
         Ok(())
     }
 
-    /// Starts another MANIFEST in place of a full one; false if no file descriptor is left for it:
-    /// then edits go on to the full one, and the next edit tries again.
+    /// Starts another MANIFEST in place of a full one; false if there is no file descriptor or no
+    /// room for it: then edits go on to the full one, and the next edit tries again.
     fn try_next_manifest(&mut self) -> Result<bool> {
         match self.start_manifest() {
-            Err(e) if e.is_out_of_descriptors() => Ok(false),
+            Err(e) if self.is_still_in_force(&e) => Ok(false),
             started => started.map(|()| true),
+        }
+    }
+
+    /// Whether the start of another MANIFEST failed for want of a descriptor or of room before
+    /// CURRENT named it.
+    fn is_still_in_force(&self, failure: &Error) -> bool {
+        let is_named = || {
+            let current = read_current(&*self.vfs, &self.dir);
+            current.is_ok_and(|(number, _)| Some(number) == self.manifest.number())
+        };
+        match failure.kind() {
+            ErrorKind::TooManyOpenFiles => true,
+            ErrorKind::NoSpace => is_named(),
+            _ => false,
         }
     }
 
@@ -468,14 +482,18 @@ impl VersionSet {
         let mut state = self.state();
         let manifest = Manifest::start(&*self.vfs, &self.dir, number, &mut state)
             .inspect_err(|e| {
-                if e.is_out_of_descriptors() {
+                if self.is_still_in_force(e) {
                     // CURRENT does not name it, and the next attempt takes another number.
-                    let _ = self.vfs.remove(&FileKind::Manifest(number).path(&self.dir));
+                    for file in [FileKind::Manifest(number), FileKind::Temp(number)] {
+                        let _ = self.vfs.remove(&file.path(&self.dir));
+                    }
                 }
             })
             .map_err(|e| e.context("starting a MANIFEST"))?;
         stats::add(&self.statistics.manifest_bytes, manifest.size());
-        for file in self.manifest.replace(manifest) {
+        let versions = self.families.values().map(|family| &family.current);
+        let data = total(versions.map(|v| v.table_bytes() + v.blob_files.live_bytes()));
+        for file in self.manifest.replace(manifest, data) {
             self.obsolete.push(file);
         }
         Ok(())

@@ -239,6 +239,28 @@ fn the_manifest_starts_anew_at_its_size() {
     }
 }
 
+/// Volumes on small devices ended with more bytes of edits than of files.
+#[test]
+fn the_manifest_of_a_small_database_stays_small() {
+    let vfs = SimVfs::new();
+    let db = open(&options(&vfs, manual()));
+    let most = (0..4000).map(|n| {
+        db.put(&key(n % 7), &value(n, 200)).unwrap();
+        db.flush().unwrap();
+        if n % 4 == 3 {
+            let all = CompactRangeOptions::default();
+            db.compact_range(None, None, &all).unwrap();
+        }
+        let names = files(&vfs, DIR, "").into_iter();
+        let manifests = names.filter(|name| name.starts_with("MANIFEST-"));
+        let sizes = manifests.map(|name| vfs.read_all(format!("{DIR}/{name}")).unwrap().len());
+        sizes.max().unwrap()
+    });
+    let most = most.max().unwrap();
+    // Many edits, so that few of them start another.
+    assert!((200 << 10..300 << 10).contains(&most), "{most}");
+}
+
 #[test]
 fn a_memtable_is_flushed_at_its_size() {
     let vfs = SimVfs::new();
