@@ -52,7 +52,8 @@ pub struct Memtable {
 struct Counters {
     entries: AtomicU64,
     deletes: AtomicU64,
-    /// Of these, the ones of keys without an older entry in this memtable.
+    /// Of these, the ones of keys without an older entry in this memtable. A key that has one may
+    /// be in tables, too: such a deletion is not counted.
     deletes_outside: AtomicU64,
 }
 
@@ -136,7 +137,7 @@ impl Memtable {
                 )));
             };
             if value_type.is_point_deletion() {
-                self.counters.count_delete(self.list.has_older(entry));
+                self.counters.count_delete(!self.list.has_older(entry));
             }
         }
         self.counters.entries.fetch_add(1, Ordering::Relaxed);
@@ -333,9 +334,9 @@ impl Memtable {
 
 impl Counters {
     #[inline]
-    fn count_delete(&self, is_of_entry_here: bool) {
+    fn count_delete(&self, is_outside: bool) {
         self.deletes.fetch_add(1, Ordering::Relaxed);
-        if !is_of_entry_here {
+        if is_outside {
             self.deletes_outside.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The thread that cleans up an idle database may wait without a timeout. A commit wakes it once
 //! the memtable has many tombstones, and once only. If the thread then finds fewer, since the
-//! version has grown meanwhile, it sets the alarm again.
+//! version has changed meanwhile, it sets the alarm again.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -76,8 +76,9 @@ options! {
         /// database, and when space is short.
         blob_garbage_collection_rate: u64 =
             64 << 20, [1 << 20, u64::MAX, "at least 1 MiB"], is bytes private;
-        /// Bytes after which a new MANIFEST is started, at the latest: a small database starts one
-        /// after 256 KiB, and from 32 MiB on after 1/128 of its data.
+        /// Bytes after which a new MANIFEST is started, unless it began with more than half of
+        /// them. A small database starts one after 256 KiB, and from 32 MiB on after 1/128 of its
+        /// data.
         max_manifest_file_size: u64 = 64 << 20, [4096, u64::MAX, "at least 4096"], is bytes;
         /// The counters and times of operations that are kept. One of `off`; `sampled`, which times
         /// all jobs, syncs and stalls but one in 32 reads and writes, at a cost of about 2 % of

@@ -19,13 +19,16 @@ pub(super) struct ManifestWriter {
     /// `None` before the first MANIFEST of this opening, and after a failure.
     current: Option<Manifest>,
     max_file_size: u64,
-    /// Bytes from which on `current` takes too much, by the data there were at its start.
+    /// Bytes from which on `current` takes too much, by the data that there was at its start.
     too_much: u64,
+    /// Bytes of `current` from which on a start that failed is tried again.
+    retry_at: u64,
     /// The MANIFEST in force before `current` was started.
     previous: Option<FileNumber>,
     /// Why there is no `current` now, if one failed.
     failure: Option<Error>,
-    /// Files of jobs whose edits failed. The MANIFEST may need them until another one is in force.
+    /// Files of jobs whose edits failed, and MANIFESTs whose starts did. They may be needed until
+    /// another MANIFEST is in force.
     unrecorded: Vec<FileKind>,
 }
 
@@ -36,6 +39,7 @@ impl ManifestWriter {
             current: None,
             max_file_size,
             too_much: SMALL,
+            retry_at: 0,
             previous,
             failure: None,
             unrecorded: Vec::new(),
@@ -55,8 +59,22 @@ impl ManifestWriter {
     /// Whether it is time for another one.
     pub(super) fn is_full(&self) -> bool {
         let most = self.max_file_size.min(self.too_much);
-        let limit = |m: &Manifest| most.max(2 * m.initial_size());
+        let limit = |m: &Manifest| most.max(2 * m.initial_size()).max(self.retry_at);
         self.current.as_ref().is_some_and(|m| m.size() >= limit(m))
+    }
+
+    /// Lets the current one grow by an eighth before another start is tried: each attempt writes
+    /// the whole state, and takes the last room for it.
+    pub(super) fn wait_for_growth(&mut self) {
+        let size = self.current.as_ref().map_or(0, Manifest::size);
+        self.retry_at = size + size / 8;
+    }
+
+    /// Gives up the current one, since another may be in force.
+    pub(super) fn retire(&mut self, failure: Error) {
+        let retired = self.current.take().map(|m| m.number());
+        self.previous = retired.or(self.previous);
+        self.failure = Some(failure);
     }
 
     /// Appends edits. They are durable on return. Returns how many bytes were written.
@@ -76,15 +94,14 @@ impl ManifestWriter {
         match manifest.append(edits) {
             Ok(()) => Ok(manifest.size() - before),
             Err(e) => {
-                self.previous = self.current.take().map(|m| m.number());
                 let failure = e.context("recording a change in the MANIFEST");
-                self.failure = Some(failure.clone());
+                self.retire(failure.clone());
                 Err(failure)
             }
         }
     }
 
-    /// Notes files that only an edit names that failed.
+    /// Notes files that only an edit or a start names that failed.
     pub(super) fn add_unrecorded(&mut self, files: Vec<FileKind>) {
         self.unrecorded.extend(files);
     }
@@ -97,6 +114,7 @@ impl ManifestWriter {
         data: u64,
     ) -> impl Iterator<Item = FileKind> {
         self.too_much = SMALL.max(data / DATA_PER_BYTE);
+        self.retry_at = 0;
         let replaced = self.current.replace(manifest).map(|m| m.number());
         self.failure = None;
         let previous = replaced.or(self.previous.take());

@@ -446,23 +446,16 @@ impl VersionSet {
     /// Starts another MANIFEST in place of a full one; false if there is no file descriptor or no
     /// room for it: then edits go on to the full one, and the next edit tries again.
     fn try_next_manifest(&mut self) -> Result<bool> {
-        match self.start_manifest() {
-            Err(e) if self.is_still_in_force(&e) => Ok(false),
-            started => started.map(|()| true),
-        }
-    }
-
-    /// Whether the start of another MANIFEST failed for want of a descriptor or of room before
-    /// CURRENT named it.
-    fn is_still_in_force(&self, failure: &Error) -> bool {
-        let is_named = || {
-            let current = read_current(&*self.vfs, &self.dir);
-            current.is_ok_and(|(number, _)| Some(number) == self.manifest.number())
+        let is_wanting = |e: &Error| {
+            let kinds = [ErrorKind::TooManyOpenFiles, ErrorKind::NoSpace];
+            kinds.contains(&e.kind())
         };
-        match failure.kind() {
-            ErrorKind::TooManyOpenFiles => true,
-            ErrorKind::NoSpace => is_named(),
-            _ => false,
+        match self.start_manifest() {
+            Err(e) if is_wanting(&e) && self.manifest.number().is_some() => {
+                self.manifest.wait_for_growth();
+                Ok(false)
+            }
+            started => started.map(|()| true),
         }
     }
 
@@ -481,15 +474,7 @@ impl VersionSet {
         )?;
         let mut state = self.state();
         let manifest = Manifest::start(&*self.vfs, &self.dir, number, &mut state)
-            .inspect_err(|e| {
-                if self.is_still_in_force(e) {
-                    // CURRENT does not name it, and the next attempt takes another number.
-                    for file in [FileKind::Manifest(number), FileKind::Temp(number)] {
-                        let _ = self.vfs.remove(&file.path(&self.dir));
-                    }
-                }
-            })
-            .map_err(|e| e.context("starting a MANIFEST"))?;
+            .map_err(|e| self.start_failed(number, e.context("starting a MANIFEST")))?;
         stats::add(&self.statistics.manifest_bytes, manifest.size());
         let versions = self.families.values().map(|family| &family.current);
         let data = total(versions.map(|v| v.table_bytes() + v.blob_files.live_bytes()));
@@ -497,6 +482,26 @@ impl VersionSet {
             self.obsolete.push(file);
         }
         Ok(())
+    }
+
+    /// Takes away the files of a MANIFEST whose start has failed. If CURRENT may name it, they stay
+    /// until another one is in force, and nothing is appended to the one before.
+    fn start_failed(&mut self, number: FileNumber, failure: Error) -> Error {
+        let files = [FileKind::Manifest(number), FileKind::Temp(number)];
+        // No descriptor: nothing was done, and CURRENT cannot be read.
+        let is_unnamed = failure.is_out_of_descriptors() || {
+            let current = read_current(&*self.vfs, &self.dir);
+            current.is_ok_and(|(named, _)| named != number)
+        };
+        if is_unnamed {
+            for file in files {
+                let _ = self.vfs.remove(&file.path(&self.dir));
+            }
+        } else if !mutant!(replaced_manifest_goes_on) {
+            self.manifest.retire(failure.clone());
+            self.manifest.add_unrecorded(files.into());
+        }
+        failure
     }
 
     /// Bytes of the whole state in a MANIFEST, about.

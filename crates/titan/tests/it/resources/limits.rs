@@ -251,6 +251,7 @@ fn the_manifest_of_a_small_database_stays_small() {
             let all = CompactRangeOptions::default();
             db.compact_range(None, None, &all).unwrap();
         }
+        db.wait_idle().unwrap();
         let names = files(&vfs, DIR, "").into_iter();
         let manifests = names.filter(|name| name.starts_with("MANIFEST-"));
         let sizes = manifests.map(|name| vfs.read_all(format!("{DIR}/{name}")).unwrap().len());
