@@ -13,6 +13,7 @@
 //! | [`reads`] | all contents of a database |
 //! | [`setup`] | databases of tests: options, keys, values |
 //! | [`failure`] | the errors of checks |
+//! | [`gates`] | control of the points at which a test stops a thread |
 //! | [`golden`] | files of commands and of their recorded outputs |
 //! | [`peer`] | another engine in its own process |
 //! | [`requirement`] | whether a test that needs a tool can run, must be skipped, or must fail |
@@ -136,6 +137,7 @@ pub mod child;
 pub mod clock;
 pub mod counted;
 pub mod failure;
+pub mod gates;
 pub mod golden;
 mod history;
 pub mod law;

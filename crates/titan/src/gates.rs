@@ -34,7 +34,7 @@
 #[cfg(all(test, not(any(loom, shuttle))))]
 macro_rules! gate {
     ($name:literal) => {
-        $crate::gates::control::come_to($name)
+        ::titan_testkit::gates::come_to($name)
     };
 }
 
@@ -43,15 +43,8 @@ macro_rules! gate {
     ($name:literal) => {};
 }
 
-#[cfg(test)]
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) mod control;
-#[cfg(test)]
-#[cfg(not(any(loom, shuttle)))]
-mod tests;
-
 #[cfg(all(test, not(any(loom, shuttle))))]
-pub(crate) use control::inherit;
+pub(crate) use titan_testkit::gates::inherit;
 
 /// Wraps the function that a thread of the engine runs: it has the gates of the calling thread.
 #[cfg(not(all(test, not(any(loom, shuttle)))))]

@@ -166,7 +166,7 @@ fn what_was_released_closes_no_circle() {
 #[cfg(not(any(loom, shuttle)))]
 mod threads {
     use super::*;
-    use crate::gates::control::{Actor, Gates, race};
+    use titan_testkit::gates::{Actor, Gates, race};
 
     /// Number of times that a request began to wait, again or for the first time.
     fn waits_begun(gates: &Gates) -> usize {

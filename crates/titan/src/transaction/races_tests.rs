@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::gates::control::{Gates, race};
 use crate::vfs::MemoryVfs;
 use crate::{Db, DbOptions, ErrorKind, LockOptions, Options, TransactionOptions};
+use titan_testkit::gates::{Gates, race};
 
 fn open(gates: &Gates) -> Db {
     let options = Options {

@@ -281,13 +281,13 @@ mod tests {
     use crate::format::ColumnFamilyId;
     use crate::format::checksum::ChecksumType;
     use crate::format::file_name::FileKind;
-    #[cfg(not(any(loom, shuttle)))]
-    use crate::gates::control::race;
     use crate::version::edit::VersionEdit;
     use crate::version::{ManifestReader, read_current};
     use crate::vfs::{Access, StdVfs, Vfs};
     use crate::wal::LogWriter;
     use crate::{ColumnFamilyOptions, Db, ErrorKind, FamilyMetrics, Options, Stated};
+    #[cfg(not(any(loom, shuttle)))]
+    use titan_testkit::gates::race;
 
     /// Makes the MANIFEST one of a program that counts no pointers and records no garbage.
     pub(crate) fn forget_counts(dir: &Path) {

@@ -7,8 +7,8 @@ use std::io::Read;
 
 use super::ingestions::{FILE, make};
 use super::store::{Contents, Store, abc, all, contents, now, numbers, write};
-use crate::gates::control::{Actor, Gates, race};
 use crate::{ColumnFamily, IngestOptions};
+use titan_testkit::gates::{Actor, Gates, race};
 
 const LEN: u64 = 1 << 20;
 

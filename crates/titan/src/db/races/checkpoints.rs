@@ -5,8 +5,8 @@
 use super::store::{
     AllContents, Contents, Store, abc, all, collect, compact, contents, ended_by_closing, write,
 };
-use crate::gates::control::{Gates, race};
 use crate::vfs::Vfs;
+use titan_testkit::gates::{Gates, race};
 
 /// The gates of a checkpoint after its moment. At the first two, newer memtables are not flushed
 /// and families do not change.

@@ -6,8 +6,8 @@ use super::jobs::{LOCKED, RacedJob};
 use super::store::{
     Contents, DIR, Store, abc, all, assert_reads, at, compact, contents, scan, shown, write,
 };
-use crate::gates::control::{Gates, race};
 use crate::{CollectGarbageOptions, ColumnFamily, Db, ReadOptions, Result};
+use titan_testkit::gates::{Gates, race};
 
 /// The gates of a collection at which it has no lock, in their order.
 const UNLOCKED: [&str; 2] = ["collection: live records listed", "collection: written"];

@@ -6,8 +6,8 @@ use super::store::{
     AllContents, Contents, Store, abc, add, all, all_contents, assert_reads, at, compact, contents,
     now, scan, write,
 };
-use crate::gates::control::{Actor, Gates, race};
 use crate::{ColumnFamily, Db, ErrorKind, ReadOptions, Result, WriteBatch, WriteOptions};
+use titan_testkit::gates::{Actor, Gates, race};
 
 /// The gates of a commit before its batch is visible, in their order.
 const UNPUBLISHED: [&str; 3] = [

@@ -6,8 +6,8 @@ use super::jobs::RacedJob;
 use super::store::{
     Contents, Store, abc, all, assert_reads, collect, compact, contents, ended_by_closing, write,
 };
-use crate::gates::control::{Gates, race};
 use crate::{CollectGarbageOptions, ColumnFamily, ReadOptions};
+use titan_testkit::gates::{Gates, race};
 
 /// The gates of a compaction at which it has no lock, in their order.
 const UNLOCKED: [&str; 2] = ["compaction: snapshots listed", "compaction: written"];

@@ -3,8 +3,8 @@
 //! condition do not make it refuse the batch.
 
 use super::store::{Store, abc, compact, contents, now, write};
-use crate::gates::control::race;
 use crate::{ColumnFamily, Conditions, Db, ErrorKind, Result, Snapshot, WriteBatch, WriteOptions};
+use titan_testkit::gates::race;
 
 /// The gates of a writer before it enters the commit queue, in their order.
 const UNCOMMITTED: [&str; 3] = [

@@ -3,8 +3,8 @@
 //! family.
 
 use super::store::{Contents, Store, Way, abc, all, assert_reads, ended_by_dropping, write};
-use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, ReadOptions};
+use titan_testkit::gates::{Gates, race};
 
 fn with_family(gates: &Gates) -> (Store, ColumnFamily) {
     let store = Store::open(gates);

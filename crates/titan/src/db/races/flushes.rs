@@ -7,8 +7,8 @@ use super::store::{
     Contents, Store, abc, add, all, assert_reads, at, compact, contents, ended_by_closing,
     ended_by_dropping, now, write,
 };
-use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, ColumnFamilyId, ErrorKind, ReadOptions, WriteBatch, WriteOptions};
+use titan_testkit::gates::{Gates, race};
 
 /// The gates of a flush at which it has no lock, in their order.
 const UNLOCKED: [&str; 3] = [

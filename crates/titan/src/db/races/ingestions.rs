@@ -3,8 +3,8 @@
 //! [`bypasses`](super::bypasses) has the races that values from readers have too.
 
 use super::store::{Contents, Store, abc, all, contents, now, numbers, write};
-use crate::gates::control::{Gates, race};
 use crate::{CompactRangeOptions, Db, IngestOptions, Options, SstFileWriter};
+use titan_testkit::gates::{Gates, race};
 
 pub(super) const FILE: &str = "/made.sst";
 

@@ -4,8 +4,8 @@ use super::store::{
     Contents, DIR, Store, all, assert_reads, at, contents, ended_by_closing, ended_by_dropping,
     now, scan, shown, write,
 };
-use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, Db, ErrorKind, ReadOptions, Result};
+use titan_testkit::gates::{Gates, race};
 
 /// Gates at which a job has the lock of the version set; at the last one that of the state, too.
 pub(super) const LOCKED: [&str; 3] = [

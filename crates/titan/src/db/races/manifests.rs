@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::store::{Store, abc, all, all_contents, assert_reads, compact, contents, write};
-use crate::gates::control::{Actor, Gates, Stop, race};
 use crate::version::edit::VersionEdit;
 use crate::{Db, ErrorKind, ReadOptions};
+use titan_testkit::gates::{Actor, Gates, Stop, race};
 
 const GATES: [&str; 2] = ["manifest: written", "manifest: current"];
 

@@ -2,8 +2,8 @@
 //! and opened again.
 
 use super::store::{DIR, Store, abc, all, all_contents, write};
-use crate::gates::control::{Gates, race};
 use crate::{ColumnFamilyId, Db, ErrorKind};
+use titan_testkit::gates::{Gates, race};
 
 /// Changes options until the next change replaces the MANIFEST.
 fn fill_manifest(db: &Db) {

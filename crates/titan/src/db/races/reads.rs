@@ -4,8 +4,8 @@
 //! before the read began; with a snapshot, that of the snapshot.
 
 use super::store::{Contents, Store, Way, abc, at, collect, compact, contents, scan, write};
-use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, ReadOptions, Result, WriteBatch, WriteOptions};
+use titan_testkit::gates::{Gates, race};
 
 /// Steps while the reader is stopped. Each returns the contents after every write.
 type Meanwhile = (&'static str, fn(&Store) -> Vec<Contents>);

@@ -2,7 +2,7 @@
 //! lists the snapshots now must wait for it, or must have only inputs that the snapshot sees whole.
 
 use super::store::{Store, abc, assert_reads, at, compact, contents, write};
-use crate::gates::control::race;
+use titan_testkit::gates::race;
 
 #[test]
 fn what_a_snapshot_sees_is_not_dropped_while_it_is_taken() {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::db::files_of;
 use crate::format::file_name::FileKind;
-use crate::gates::control::{Actor, Gates};
 use crate::vfs::{MemoryVfs, Vfs, read_file};
 use crate::{
     ColumnFamily, ColumnFamilyOptions, CompactRangeOptions, CompressionType, Db, DbIterator,
     DbOptions, ErrorKind, FileNumber, Options, ReadOptions, Result, Snapshot, WriteBatch,
     WriteOptions,
 };
+use titan_testkit::gates::{Actor, Gates};
 
 /// Keys and values of a family.
 pub(super) type Contents = BTreeMap<String, String>;

@@ -4,8 +4,8 @@
 
 use super::store::{Contents, Store, collect, compact, large, scan, shown};
 use crate::format::file_name::FileKind;
-use crate::gates::control::{Gates, race};
 use crate::{ColumnFamily, DbIterator, ReadOptions};
+use titan_testkit::gates::{Gates, race};
 
 const KEYS: usize = 24;
 

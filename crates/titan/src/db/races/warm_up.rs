@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::store::{Contents, Store, abc, all, compact, write};
 use crate::error::{Error, ErrorKind};
-use crate::gates::control::race;
 use crate::options::DataInMemory;
+use titan_testkit::gates::race;
 
 /// The thread pins versions while it lists their files, and with them files that may become
 /// obsolete.

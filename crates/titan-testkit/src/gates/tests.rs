@@ -6,12 +6,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use super::control::{Actor, Gates, race, race_within};
-use super::inherit;
+use super::{Actor, Gates, come_to, inherit, race, race_within};
 
 fn steps(done: &AtomicU32) {
     done.store(1, Ordering::SeqCst);
-    gate!("test: between");
+    come_to("test: between");
     done.store(2, Ordering::SeqCst);
 }
 

@@ -17,6 +17,8 @@
 //! and which gates were passed. When a test ends, however it ends, all its gates are open for ever,
 //! so that no thread waits for ever.
 
+#![expect(clippy::panic, reason = "a test fails")]
+
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -37,7 +39,7 @@ thread_local! {
 
 /// The gates of one test.
 #[derive(Clone, Default)]
-pub(crate) struct Gates(Arc<Shared>);
+pub struct Gates(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
@@ -65,7 +67,7 @@ struct StopState {
 }
 
 /// Called by `gate!`.
-pub(crate) fn come_to(name: &'static str) {
+pub fn come_to(name: &'static str) {
     // Destructors of thread-local variables may come here when there is no set any more.
     let own = OWN.try_with(|own| own.borrow().clone());
     if let Ok(Some(gates)) = own {
@@ -74,9 +76,7 @@ pub(crate) fn come_to(name: &'static str) {
 }
 
 /// Wraps the function that a thread runs: it has the gates of the calling thread.
-pub(crate) fn inherit<T>(
-    run: impl FnOnce() -> T + Send + 'static,
-) -> impl FnOnce() -> T + Send + 'static {
+pub fn inherit<T>(run: impl FnOnce() -> T + Send + 'static) -> impl FnOnce() -> T + Send + 'static {
     let own = OWN.with(|own| own.borrow().clone());
     move || {
         OWN.set(own);
@@ -86,12 +86,12 @@ pub(crate) fn inherit<T>(
 
 /// Runs a test, on a thread of its own: if that waits for ever, the test fails all the same.
 #[track_caller]
-pub(crate) fn race(body: impl FnOnce(&Gates) + Send + 'static) {
+pub fn race(body: impl FnOnce(&Gates) + Send + 'static) {
     race_within(PATIENCE * 3, body);
 }
 
 #[track_caller]
-pub(super) fn race_within(patience: Duration, body: impl FnOnce(&Gates) + Send + 'static) {
+fn race_within(patience: Duration, body: impl FnOnce(&Gates) + Send + 'static) {
     let gates = Gates::default();
     let director = gates.clone();
     let (tell, told) = mpsc::channel();
@@ -110,7 +110,7 @@ pub(super) fn race_within(patience: Duration, body: impl FnOnce(&Gates) + Send +
 
 impl Gates {
     /// Runs `f` on this thread with these gates, for the threads that it starts.
-    pub(crate) fn given<T>(&self, f: impl FnOnce() -> T) -> T {
+    pub fn given<T>(&self, f: impl FnOnce() -> T) -> T {
         let before = OWN.replace(Some(self.clone()));
         let result = f();
         OWN.set(before);
@@ -118,7 +118,7 @@ impl Gates {
     }
 
     /// Starts a thread that has these gates.
-    pub(crate) fn spawn<T: Send + 'static>(
+    pub fn spawn<T: Send + 'static>(
         &self,
         name: &'static str,
         run: impl FnOnce() -> T + Send + 'static,
@@ -135,7 +135,8 @@ impl Gates {
             let _ = tell.send(outcome);
         };
         let builder = thread::Builder::new().name(name.to_owned());
-        builder.spawn(body).unwrap();
+        let started = builder.spawn(body);
+        started.unwrap_or_else(|e| panic!("starting {name:?}: {e}"));
         Actor {
             gates: self.clone(),
             outcome: told,
@@ -143,7 +144,7 @@ impl Gates {
     }
 
     /// Stops the next thread that comes to this gate. Others pass.
-    pub(crate) fn stop_at(&self, name: &'static str) -> Stop {
+    pub fn stop_at(&self, name: &'static str) -> Stop {
         let at = self.0.change(|state| {
             state.stops.push(StopState {
                 name,
@@ -163,7 +164,7 @@ impl Gates {
     /// one. So a test can find out whether a thread waits for another, if there is a gate where it
     /// does and one where it goes on.
     #[track_caller]
-    pub(crate) fn first_of(&self, names: &[&'static str]) -> &'static str {
+    pub fn first_of(&self, names: &[&'static str]) -> &'static str {
         self.wait_for(&format!("a thread at one of {names:?}"), |state| {
             let mut passed = state.passed.iter();
             passed.find(|name| names.contains(name)).copied()
@@ -171,7 +172,7 @@ impl Gates {
     }
 
     /// The gates to which threads came so far.
-    pub(crate) fn passed(&self) -> Vec<&'static str> {
+    pub fn passed(&self) -> Vec<&'static str> {
         self.0.lock().passed.clone()
     }
 
@@ -248,7 +249,7 @@ impl Shared {
 }
 
 /// A gate that stops one thread. Dropping it opens the gate.
-pub(crate) struct Stop {
+pub struct Stop {
     gates: Gates,
     name: &'static str,
     at: usize,
@@ -257,14 +258,14 @@ pub(crate) struct Stop {
 impl Stop {
     /// Waits until a thread waits at the gate.
     #[track_caller]
-    pub(crate) fn reached(&self) {
+    pub fn reached(&self) {
         let what = format!("a thread at {:?}", self.name);
         let came = |state: &State| state.stops[self.at].thread.as_ref().map(|_| ());
         self.gates.wait_for(&what, came);
     }
 
     /// Lets the thread go on.
-    pub(crate) fn open(self) {}
+    pub fn open(self) {}
 }
 
 impl Drop for Stop {
@@ -275,7 +276,7 @@ impl Drop for Stop {
 }
 
 /// A thread of a test.
-pub(crate) struct Actor<T> {
+pub struct Actor<T> {
     gates: Gates,
     outcome: mpsc::Receiver<thread::Result<T>>,
 }
@@ -283,7 +284,7 @@ pub(crate) struct Actor<T> {
 impl<T> Actor<T> {
     /// Waits for the result. A panic of the thread goes on here.
     #[track_caller]
-    pub(crate) fn join(self) -> T {
+    pub fn join(self) -> T {
         match self.outcome.recv_timeout(PATIENCE) {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => resume_unwind(panic),
@@ -297,3 +298,6 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic")
 }
+
+#[cfg(test)]
+mod tests;
