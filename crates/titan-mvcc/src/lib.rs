@@ -67,6 +67,8 @@ struct Pages;
 
 #[macro_use(mutant)]
 extern crate titan;
+#[macro_use]
+mod gates;
 
 pub mod codec;
 mod core;
@@ -81,6 +83,8 @@ mod old_versions;
 mod oracle;
 mod order;
 mod percolator;
+#[cfg(test)]
+mod races;
 mod read;
 mod store;
 mod sweep;

@@ -167,6 +167,7 @@ impl CommitsInFlight {
             }
             thread::yield_now();
         }
+        gate!("order: waits");
         self.sleep(self.state.lock(), at);
     }
 

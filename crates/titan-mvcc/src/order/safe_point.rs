@@ -166,7 +166,14 @@ impl SafePoint {
         // ORDER: under the mutex. The safe point could pass a timestamp that was read before it. It
         // cannot pass the present one, because it moves to no later timestamp.
         let at = order.visible();
+        gate!("hold: has its timestamp");
         self.insert(&mut state, name, at)
+    }
+
+    /// Whether a thread is between two steps of which another one must see both or none.
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.state.is_locked()
     }
 
     fn insert(self: &Arc<Self>, state: &mut State, name: Cow<'static, str>, at: Timestamp) -> Hold {
@@ -250,6 +257,7 @@ impl SafePoint {
             state.safe_point = safe_point;
             safe_point
         };
+        gate!("safe point: moved, not stored");
         if *stored < safe_point {
             // ORDER: first reads before it are refused, then it is durable, and only then may
             // versions be dropped. So no opening admits a read whose versions another one has
@@ -287,6 +295,7 @@ impl std::fmt::Debug for Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        gate!("hold: to end");
         let mut state = self.safe_point.state.lock();
         let was_oldest = state.holds.keys().next() == Some(&self.id);
         let removed = state.holds.remove(&self.id);

@@ -92,6 +92,7 @@ fn commit_if(
         .begin_commit(locked_keys.clone(), commit)
         .map_err(|(key, min_commit)| expired(&key, min_commit))?;
     latches.note(commit);
+    gate!("commit: chosen");
     let written = write_committed(core, &locked, commit, write);
     if written.is_err() {
         core.locks.abort_commit(locked_keys);

@@ -150,6 +150,7 @@ fn try_lock(
 ) -> Result<Option<Vec<LockedKey>>> {
     let start = request.start;
     let _latches = core.latches.take(keys.iter().copied());
+    gate!("lock: to be checked");
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let (conflict, is_new) = match core.locks.get(key) {

@@ -112,6 +112,7 @@ pub(crate) fn prewrite(
         committed: None,
         is_async: request.secondaries.is_some(),
     };
+    gate!("prewrite: to be checked");
     let Examined {
         to_lock,
         async_commit,

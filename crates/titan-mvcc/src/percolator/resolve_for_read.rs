@@ -55,6 +55,7 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
         if !active.affects_read_at(at) {
             break;
         }
+        gate!("read: has found a lock");
         let lock = &active.lock;
         let deciding = core.locks.owned_by(&lock.primary, lock.start);
         let is_expired = may_write && core.locks.is_expired(deciding.as_ref().unwrap_or(&active));
@@ -66,10 +67,14 @@ fn resolve(core: &Core, key: &[u8], at: Timestamp, may_write: bool) -> Result<Re
         };
         if deciding.is_some() && !is_expired {
             match core.locks.push(&lock.primary, lock.start, at) {
-                Push::Done => break,
+                Push::Done => {
+                    gate!("read: has pushed");
+                    break;
+                }
                 Push::Committing => {
                     // Its versions are being written, in a forked child by a thread of the parent.
                     core.check_not_inherited()?;
+                    gate!("read: waits for a commit");
                     drop(core.latches.take(std::iter::once(&*lock.primary)));
                     continue;
                 }

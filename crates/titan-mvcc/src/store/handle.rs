@@ -52,6 +52,12 @@ pub struct Store {
 }
 
 impl Store {
+    /// For tests that stop threads between two steps.
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
     pub(super) fn new(core: Arc<Core>, sweeper: Sweeper) -> Self {
         let sweeper = Arc::new(sweeper);
         Store { sweeper, core }

@@ -41,6 +41,7 @@ pub(super) fn commit(core: &Core, writes: &Writes, start: Timestamp) -> Result<T
         // ORDER: under the latches, so that versions of a key are written in the order of their
         // timestamps; after the check, so that a commit with a conflict takes no timestamp.
         let in_flight = core.order.begin()?;
+        gate!("commit: has its timestamp");
         let batch = batch(core, writes, below_locks, start, in_flight.timestamp())?;
         latches.note(in_flight.timestamp());
         core.db.write(batch, &core.config.write)?;
