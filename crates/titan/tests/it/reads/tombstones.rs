@@ -477,7 +477,8 @@ fn few_tombstones_beside_puts_of_the_same_keys_are_compacted_away_too() {
     let (vfs, clock) = (SimVfs::new(), SimClock::with_seed(9));
     let (_, db) = with_large_entries(&vfs, &clock, 1000);
     // As above: the last ones in one batch.
-    for names in (0..500).map(|n| n..n + 1).chain([500..1000]) {
+    let last = std::iter::once(500..1000);
+    for names in (0..500).map(|n| n..n + 1).chain(last) {
         let mut batch = WriteBatch::new();
         for n in names {
             batch.delete(&*db, key(n)).unwrap();
