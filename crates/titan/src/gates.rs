@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A unit test stops the next thread there, waits until it has come, does something else, and lets
-//! it go on; see `control`. A thread passes a gate at which no test stops it. The part of the name
-//! before the colon names the thread's activity.
+//! it go on; see the module `gates` of the test kit. A thread passes a gate at which no test stops
+//! it. The part of the name before the colon names the thread's activity.
 //!
 //! Only the unit tests of this crate have gates. In every other build, that of the integration
 //! tests and those of the model checkers included, `gate!` expands to nothing.
